@@ -25,7 +25,7 @@ class RelayVM(MLModel):
         inputs = [{"name": one.name, "datatype": str(one.datatype.value if hasattr(one.datatype, "value") else one.datatype),
                    "shape": one.shape, "data": NumpyCodec.decode_input(one)} for one in payload.inputs]
         try:
-            # A client that goes away ends the run: it is in a thread, and its task is cancelled.
+            # In a thread, so that other requests are answered meanwhile.
             result = await self.program.call_async(**oip.decode(self.program, inputs))
             outputs = oip.encode(self.program, result, as_arrays=True)
         except relayvm_runtime.Error as error:
