@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import relayvm
 
@@ -46,6 +47,11 @@ class ControlBench(relayvm.TestCase):
             program = next(p for p in programs.PROGRAMS if p.name == name)
             with self.assertRaisesRegex(SystemExit, f"{name} {program.small}: Wrong gives .*, Python "):
                 self.measure(program, [peers.Python(), Wrong()])
+
+    def test_a_column_for_each_kind_of_control_flow(self):
+        for text, names in (("--repeat N\n--control native|bytecode\n", ["RelayVM, native", "RelayVM, bytecode"]), ("--repeat N\n", ["RelayVM"])):
+            with unittest.mock.patch.object(peers.relayvm, "must", return_value=text):
+                self.assertEqual([peer.name for peer in peers.relays()], names)
 
     def test_table(self):
         rows = [("fib 3", {"RelayVM": 0.002, "C, malloc": 0.001, "C, own pool": None, "Lua": 0.008}),

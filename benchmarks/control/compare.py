@@ -4,7 +4,7 @@ Results are compared first. Then all peers take turns, a process each, and the l
 The sizes and the arrays are arguments that are read when a program runs.
 
 RELAYVM_CONTROL_PROGRAMS: a regular expression that chooses programs, such as `fib|beam`. RELAYVM_ROUNDS: how many
-processes each peer gets for each program, 10 unless given.
+processes each peer gets for each program, 10 unless given. RELAYVM_TORCH_PYTHON: a Python that has PyTorch.
 """
 
 import os
@@ -77,5 +77,5 @@ def table(folder):
             rows.append((f"{program.name} {program.size}", row))
             print(program.name, {name: f"{1e3 * seconds:.2f}" for name, seconds in row.items() if seconds}, file=sys.stderr, flush=True)
     names = [peer.name for peer in chosen]
-    return (f"{text}Control flow: milliseconds of the processor, the least of {rounds} processes; in brackets, divided by {names[0]}'s. "
+    return (f"{text}Control flow: milliseconds of the processor, the least of {rounds} processes (of 3 for what Python runs); in brackets, divided by {names[0]}'s. "
             f"C: {peers.CLANG} {' '.join(peers.C_FLAGS)}; a program that does not allocate counts for both columns.\n\n" + table_of(rows, names))

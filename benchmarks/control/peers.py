@@ -12,6 +12,8 @@ from control import programs
 HERE = os.path.join(relayvm.ROOT, "benchmarks", "control")
 WORKLOADS = programs.WORKLOADS
 CLANG = "clang-19"
+# Names the Python that has PyTorch, if it is another one.
+TORCH_PYTHON = "RELAYVM_TORCH_PYTHON"
 C_FLAGS = ("-O2", "-march=native", "-fwrapv")
 
 
@@ -108,7 +110,28 @@ class Python(Peer):
 
     def command(self, program, folder, paths):
         arrays = [f"{path}.npy" for path in paths]
-        return [sys.executable, f"{HERE}/run_python.py", program.path("py"), program.size, self.repeat, *arrays]
+        return [sys.executable, f"{HERE}/run_python.py", "python", program.path("py"), program.size, self.repeat, *arrays]
+
+
+class Framework(Peer):
+    """A library that is called from Python and runs the programs that `source` names."""
+
+    def __init__(self, name, kind, module, source, python=sys.executable):
+        missing = ""
+        if relayvm.run(python, "-c", f"import {module}").returncode != 0:
+            missing = f"{python} has no `{module}`"
+        super().__init__(name, missing, rounds=3, repeat=2)
+        self.kind, self.python = kind, python
+        with open(f"{HERE}/{source}", encoding="utf-8") as file:
+            self.source = file.read()
+
+    def prepare(self, program, folder):
+        if not re.search(rf'"{program.name}":|^def {program.name}\(', self.source, re.M):
+            raise Unwritten
+
+    def command(self, program, folder, paths):
+        arrays = [f"{path}.npy" for path in paths]
+        return [self.python, f"{HERE}/run_python.py", self.kind, program.name, program.size, self.repeat, *arrays]
 
 
 def relays():
@@ -119,5 +142,9 @@ def relays():
 
 
 def all_peers():
+    torch_python = os.environ.get(TORCH_PYTHON, sys.executable)
     return [*relays(), Lua("LuaJIT", "luajit", True), Lua("Lua 5.4", "lua5.4", False), C("C, malloc"),
-            C("C, own pool", ["-DCONTROL_POOL"], needs_pool=True), Python()]
+            C("C, own pool", ["-DCONTROL_POOL"], needs_pool=True), Python(),
+            Framework("ONNX Runtime", "onnxruntime", "onnxruntime", "onnx_loops.py"),
+            Framework("PyTorch, eager", "torch", "torch", "torch_loops.py", torch_python),
+            Framework("TorchScript", "torchscript", "torch", "torch_loops.py", torch_python)]

@@ -66,6 +66,45 @@ def text_of_words(n):
     return [np.frombuffer(bytes(made[:n]), np.uint8)]
 
 
+def expression(n):
+    """Sums of products of numbers and of such sums in parentheses, some n bytes, then `;`."""
+    random = np.random.default_rng(8)
+
+    def factor(depth):
+        if depth == 0 or random.random() < 0.5:
+            return str(random.integers(1000))
+        return f"({sum_of(depth - 1)})"
+
+    def sum_of(depth):
+        made = factor(depth)
+        for _ in range(random.integers(1, 5)):
+            made += "+-*"[random.integers(3)] + factor(depth)
+        return made
+
+    made = sum_of(6)
+    while len(made) < n:
+        made += "+" + sum_of(6)
+    return [np.frombuffer(made.encode() + b";", np.uint8)]
+
+
+def weights(*shapes, scale=1.0):
+    """Random arrays, the same for each size."""
+    def make(_):
+        random = np.random.default_rng(9)
+        return [(scale * random.standard_normal(shape)).astype(np.float32) for shape in shapes]
+    return make
+
+
+def scores(n):
+    """Whole numbers: their sums are exact in float32."""
+    random = np.random.default_rng(10)
+    return [random.integers(0, 100, shape).astype(np.float32) for shape in ((n, 8), (8, 8))]
+
+
+def affine(_):
+    return [np.array(values, np.float32) for values in ([0.9, 0.8, 0.5, 0.25], [1, 2, 3, 4], 1e9)]
+
+
 PROGRAMS = (
     Program("fib", VM, 32, 12),
     Program("counter", VM, 10_000_000, 1000, doubles=lambda n: float((n - 1) * n * (2 * n - 1) // 6)),
@@ -77,4 +116,8 @@ PROGRAMS = (
     Program("stack_machine", WORKLOADS, 30_000, 50),
     Program("tree_fold", WORKLOADS, 13, 4),
     Program("tokenizer", WORKLOADS, 500_000, 300, text_of_words),
+    Program("recursive_descent", WORKLOADS, 300_000, 300, expression),
+    Program("tensor_loop", WORKLOADS, 300_000, 50, affine, tolerance=1e-5),
+    Program("viterbi", WORKLOADS, 50_000, 30, scores),
+    Program("decoder", WORKLOADS, 2000, 20, weights((32, 16), (16, 16), (32, 16), scale=0.7)),
 )

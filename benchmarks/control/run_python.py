@@ -1,4 +1,8 @@
-"""Runs a program in Python: run_python.py FILE N REPEAT ARRAY.npy... prints its result and the least seconds of the processor."""
+"""Runs a program by something that is called from Python; prints its result and the least seconds of the processor.
+
+run_python.py python FILE N REPEAT ARRAY.npy...
+run_python.py onnxruntime|torch|torchscript NAME N REPEAT ARRAY.npy...
+"""
 
 import sys
 import time
@@ -18,12 +22,26 @@ def measure(function, repeat):
     return result, least
 
 
-def main(path, n, repeat, *arrays):
+def plain(path, n, arrays):
     module = {"__name__": path}
     with open(path, encoding="utf-8") as file:
         exec(compile(file.read(), path, "exec"), module)  # pylint: disable=exec-used
-    data = [np.load(array) for array in arrays]
-    result, seconds = measure(lambda: module["run"](int(n), *data), int(repeat))
+    return lambda: module["run"](n, *arrays)
+
+
+def runner(kind, program, n, arrays):
+    """A function without arguments that runs the program once."""
+    if kind == "python":
+        return plain(program, n, arrays)
+    if kind == "onnxruntime":
+        import onnx_loops  # pylint: disable=import-outside-toplevel
+        return onnx_loops.runner(program, n, arrays)
+    import torch_loops  # pylint: disable=import-outside-toplevel
+    return torch_loops.runner(program, n, arrays, script=kind == "torchscript")
+
+
+def main(kind, program, n, repeat, *paths):
+    result, seconds = measure(runner(kind, program, int(n), [np.load(path) for path in paths]), int(repeat))
     print(result, f"{seconds:.9f}")
 
 
