@@ -23,9 +23,19 @@ Analysis::Analysis(std::string text) {
   diagnostics::Diagnostics ignored(&sources);  // the parser reports them
   tokens = text::Lex(source, ignored, &comments);
   definitions = FindDefinitions(tokens);
+  for (const Definition& definition : definitions) {
+    definitions_by_name_.try_emplace(definition.name, &definition);
+    for (const Definition& constructor : definition.constructors) {
+      definitions_by_name_.try_emplace(constructor.name, &constructor);
+    }
+  }
   bool has_placeholders = false;
   bool is_parsed =
       text::ParseModule(source, module, diagnostics, {.has_placeholders = &has_placeholders, .names = &names});
+  for (size_t i = 0; i < module.functions.size(); ++i) {
+    ir::Span span = module.functions[i].span;
+    if (IsHere(span)) functions_.emplace(span.begin, i);
+  }
   std::stable_sort(names.places.begin(), names.places.end(),
                    [](const text::NamePlace& a, const text::NamePlace& b) { return a.span.begin < b.span.begin; });
   if (!is_parsed && !has_placeholders) return;
@@ -59,10 +69,17 @@ std::vector<const text::NamePlace*> Analysis::PlacesOf(const text::NamePlace& pl
 }
 
 const ir::GlobalFunction* Analysis::FunctionAt(ir::Span definition) const {
+  auto found = IsHere(definition) ? functions_.find(definition.begin) : functions_.end();
+  if (found != functions_.end()) return &module.functions[found->second];
   for (const ir::GlobalFunction& function : module.functions) {
-    if (function.span == definition) return &function;
+    if (!IsHere(function.span) && function.span == definition) return &function;
   }
   return nullptr;
+}
+
+const Definition* Analysis::FindDefinition(std::string_view name) const {
+  auto found = definitions_by_name_.find(Abseil(name));
+  return found == definitions_by_name_.end() ? nullptr : found->second;
 }
 
 std::vector<const ir::Var*> Analysis::VariablesAt(size_t offset) const {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ir/module.h"
@@ -32,6 +33,8 @@ struct Analysis {
   std::vector<const text::NamePlace*> PlacesOf(const text::NamePlace& place) const;
   // The function that is defined at `definition`; null if it was not read.
   const ir::GlobalFunction* FunctionAt(ir::Span definition) const;
+  // The first definition, or constructor in one, of that name with its mark; null if there is none.
+  const Definition* FindDefinition(std::string_view name) const;
   // The variables in scope at `offset`, innermost first, each name once.
   std::vector<const ir::Var*> VariablesAt(size_t offset) const;
   // The expression with the least span among those around `offset` that `fits`; null if there is none.
@@ -45,6 +48,10 @@ struct Analysis {
   std::vector<Definition> definitions;
   text::NamePlaces names;  // `places` are ordered by their begin
   ir::Module module;
+
+ private:
+  absl::flat_hash_map<uint32_t, size_t> functions_;  // their indices, by the offset of their names
+  absl::flat_hash_map<std::string, const Definition*> definitions_by_name_;
 };
 
 // The Prelude, as a program.

@@ -144,8 +144,8 @@ class Completer {
   }
 
   void AddTypes() {
+    const Definition* here = DefinitionAt(analysis_.definitions, word_.begin);
     for (const text::NamePlace& place : analysis_.names.places) {
-      const Definition* here = DefinitionAt(analysis_.definitions, word_.begin);
       bool is_param = place.kind == text::NameKind::kTypeParam && here != nullptr &&
                       place.span.begin >= here->span.begin && place.span.end <= here->span.end &&
                       !(place.span.begin <= offset_ && offset_ <= place.span.end);

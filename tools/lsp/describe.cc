@@ -148,16 +148,8 @@ std::string OperatorDoc(const ops::OpDef& op) {
 }
 
 std::string CommentOfDefinition(const Analysis& analysis, std::string_view marked_name) {
-  for (const Definition& definition : analysis.definitions) {
-    auto comment = [&](const Definition& named) {
-      return CommentAbove(analysis.text(), analysis.comments, named.span.begin);
-    };
-    if (definition.name == marked_name) return comment(definition);
-    for (const Definition& constructor : definition.constructors) {
-      if (constructor.name == marked_name) return comment(constructor);
-    }
-  }
-  return "";
+  const Definition* definition = analysis.FindDefinition(marked_name);
+  return definition == nullptr ? "" : CommentAbove(analysis.text(), analysis.comments, definition->span.begin);
 }
 
 std::string CommentOf(const Analysis& analysis, const NamePlace& place) {
