@@ -43,6 +43,14 @@ struct QuantisedForm {
   int64_t axis;
 };
 
+// A tensor of integers of fewer than 8 bits, as bytes that hold them, the lowest bits first. Its rows fill whole bytes.
+// Signed ones have their upper bit flipped, which adds half of their range.
+struct PackedForm {
+  DataType dtype;  // of the integers, one in each byte
+  int64_t bits;
+  bool is_signed() const { return dtype.is_int(); }
+};
+
 struct OperandNode {
   const ir::Type* type = nullptr;
   std::optional<Literal> constant;
@@ -56,8 +64,10 @@ struct OperandNode {
   Operand counted = nullptr;   // the list whose length this is
   int64_t number = 0;          // greater than those of operands made before
   std::optional<builder::Value> step;
-  std::string name;             // of a weight, or of an input of the model
-  bool is_placeholder = false;  // stands for what could not be imported
+  std::optional<PackedForm> packed;  // of a constant of bytes: what it stands for
+  int64_t stored_bits = 0;           // of elements that the model stores in fewer bits than the dtype has; else 0
+  std::string name;                  // of a weight, or of an input of the model
+  bool is_placeholder = false;       // stands for what could not be imported
 };
 
 // Whether `dim` is a long expression: such an extent is read from the tensor that has it.

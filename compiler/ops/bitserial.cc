@@ -22,6 +22,7 @@ namespace rvm::ops {
 namespace {
 
 constexpr Input kPackInputs[] = {{"data", "integers"}};
+constexpr Input kUnpackInputs[] = {{"data", "bytes (uint8) of one axis or more"}};
 constexpr Input kDenseInputs[] = {{"data", "integers (..., columns)"},
                                   {"weight", "integers (units, columns), or packed: (units, bits, packs)"}};
 constexpr Input kConvInputs[] = {{"data", "a batch of images of integers"}, {"weight", "the filters, integers"}};
@@ -31,6 +32,9 @@ constexpr AttrSpec kPackAttrs[] = {
     {"bit_axis", AttrType::kInt, "2", "where the new axis of the bits stands, the lowest one first"},
     {"pack_type", AttrType::kDType, "\"uint32\"", "the dtype of the packs"},
     {"name", AttrType::kString, "\"BitPack\"", "unused, for compatibility"}};
+constexpr AttrSpec kUnpackAttrs[] = {
+    {"bits", AttrType::kInt, "4", "the number of bits of an integer: 1, 2 or 4"},
+    {"signed", AttrType::kBool, "False", "the integers are signed (two's complement), and the result is int8"}};
 #define RVM_BITS_ATTRS(data_bits)                                                             \
   {data_bits, AttrType::kInt, "1", "the number of bits of data"},                             \
       {"weight_bits", AttrType::kInt, "1", "the number of bits of weight"},                   \
@@ -50,6 +54,8 @@ constexpr AttrSpec kConvAttrs[] = {
 #undef RVM_BITS_ATTRS
 constexpr Example kPackExamples[] = {
     {"nn.bitpack([[1u8, 2u8, 3u8, 0u8, 0u8, 0u8, 0u8, 1u8]], bits=2, pack_type=\"uint8\")", "[[[161u8, 96u8]]]"}};
+constexpr Example kUnpackExamples[] = {{"unpack_bits([[33u8, 243u8]])", "[[1u8, 2u8, 3u8, 15u8]]"},
+                                       {"unpack_bits([27u8], bits=2, signed=True)", "[-1i8, -2i8, 1i8, 0i8]"}};
 constexpr Example kDenseExamples[] = {
     {"nn.bitserial_dense([[1, 2, 3]], [[1, 0, 1], [0, 1, 1]], data_bits=2)", "[[2i16, 4i16]]"},
     {"nn.bitserial_dense([[1, 2, 3]], [[1, 0, 1], [0, 1, 1]], data_bits=2, unipolar=False)", "[[4i16, 5i16]]"}};
@@ -73,6 +79,12 @@ bool AreIntegers(TypeContext& context, const Types& args) {
     return false;
   }
   return true;
+}
+
+// The `bits` lowest bits of `value`, of `dtype`.
+Expr LowestBits(const Expr& value, DataType dtype, int64_t bits) {
+  Expr mask = te::IntConst(dtype, static_cast<int64_t>((uint64_t{1} << bits) - 1));
+  return te::Binary(BinaryOp::kAnd, te::Cast(dtype, value), mask);
 }
 
 // ---- packs --------------------------------------------------------------------------
@@ -115,15 +127,37 @@ std::vector<Tensor> ComputePack(const ComputeContext& context) {
   })};
 }
 
+Solve UnpackRelation(TypeContext& context) {
+  Types args;
+  if (Solve solve = TensorArgs(context, args); solve != Solve::kDone) return solve;
+  if (args[0]->dtype.dtype != kUInt8) return FailDType(context, 0, args[0]->dtype.dtype, "uint8");
+  Dims out = args[0]->shape.dims;
+  if (out.empty()) return FailRank(context, 0, 0, "1 or more");
+  int64_t bits = context.attrs().GetInt("bits");
+  if (bits != 1 && bits != 2 && bits != 4) {
+    return context.Fail(DiagnosticKind::kBadAttribute, absl::StrCat("`bits` is ", bits, "; expected 1, 2 or 4"));
+  }
+  out.back() = out.back() * (8 / bits);
+  return ResultTensor(context, out, context.attrs().GetBool("signed") ? kInt8 : kUInt8);
+}
+
+std::vector<Tensor> ComputeUnpack(const ComputeContext& context) {
+  const Tensor& data = context.input(0);
+  const te::TensorSpec& out = context.output();
+  int64_t bits = context.attrs().GetInt("bits"), sign = int64_t{1} << (bits - 1);
+  Expr count = te::Index(8 / bits);
+  return {te::ComputeTensor("unpacked", out.dtype, out.dims, [&](Indices i) {
+    Expr byte = data(With(i, i.size() - 1, te::Binary(BinaryOp::kFloorDivide, i.back(), count)));
+    Expr shift = te::Cast(kUInt8, te::Binary(BinaryOp::kFloorMod, i.back(), count) * te::Index(bits));
+    Expr code = LowestBits(te::Binary(BinaryOp::kShiftRight, byte, shift), kUInt8, bits);
+    if (out.dtype == kUInt8) return code;
+    return te::Binary(BinaryOp::kXor, te::Cast(kInt8, code), te::IntConst(kInt8, sign)) - te::IntConst(kInt8, sign);
+  })};
+}
+
 // ---- operands of products -------------------------------------------------------------
 
 DataType ProductType(const te::TensorSpec& out) { return out.dtype.bits > 32 ? kInt64 : kInt32; }
-
-// The `bits` lowest bits of `value`, of `dtype`.
-Expr LowestBits(const Expr& value, DataType dtype, int64_t bits) {
-  Expr mask = te::IntConst(dtype, static_cast<int64_t>((uint64_t{1} << bits) - 1));
-  return te::Binary(BinaryOp::kAnd, te::Cast(dtype, value), mask);
-}
 
 // The number that the bits of a weight stand for.
 Expr WeightOf(const ir::Attrs& attrs, const Expr& bits, DataType dtype) {
@@ -273,6 +307,8 @@ std::vector<Tensor> ComputeConv(const ComputeContext& context) {
 constexpr OpDef kOps[] = {
     Op("nn.bitpack", "integers packed bit by bit: along an axis, the same bit of neighbouring elements", kPackInputs,
        kPackAttrs, PackRelation, FusionClass::kOpaque, ComputePack, kPackExamples),
+    Op("unpack_bits", "integers of a few bits that bytes hold, the lowest bits first: the last axis grows",
+       kUnpackInputs, kUnpackAttrs, UnpackRelation, FusionClass::kInjective, ComputeUnpack, kUnpackExamples),
     Op("nn.bitserial_dense", "the product of data and a transposed weight, both of a few bits", kDenseInputs,
        kDenseAttrs, DenseRelation, FusionClass::kContraction, ComputeDense, kDenseExamples),
     Op("nn.bitserial_conv2d", "convolution along two axes of images and filters of a few bits", kConvInputs, kConvAttrs,

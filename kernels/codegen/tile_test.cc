@@ -181,6 +181,70 @@ TEST(TileTest, ConvertedFactorsThatAreNotPackedAreConvertedOnce) {
   }
 }
 
+// sum over k of x[m, k] * (code[n, k] - zero[n, k / block]) * scale[n, k / block], of codes that bytes hold, the lowest
+// bits first. Zeros are 3 everywhere without an input of them.
+te::Computation BlockProduct(const Dim& m, int64_t n, int64_t k, int64_t bits, int64_t block, bool has_zeros,
+                             DataType scale) {
+  const int64_t in_byte = 8 / bits;
+  Tensor x = Input(0, "x", kFloat32, {m, Dim(k)}), bytes = Input(1, "bytes", kUInt8, {Dim(n), Dim(k / in_byte)});
+  Tensor scales = Input(2, "scales", scale, {Dim(n), Dim(k / block)});
+  std::vector<Tensor> inputs = {x, bytes, scales};
+  if (has_zeros) inputs.push_back(Input(3, "zeros", kUInt8, scales.dims()));
+  Tensor codes = ComputeTensor("codes", kUInt8, {Dim(n), Dim(k)}, [&](Indices i) {
+    if (bits == 8) return bytes(i);
+    Expr shift = te::Binary(BinaryOp::kFloorMod, i[1], te::Index(in_byte)) * te::Index(bits);
+    Expr byte = bytes({i[0], te::Binary(BinaryOp::kFloorDivide, i[1], te::Index(in_byte))});
+    return te::Binary(BinaryOp::kAnd, te::Binary(BinaryOp::kShiftRight, byte, te::Cast(kUInt8, shift)),
+                      te::IntConst(kUInt8, (1 << bits) - 1));
+  });
+  Tensor weight = ComputeTensor("weight", kFloat32, codes.dims(), [&](Indices i) {
+    std::vector<Expr> at = {i[0], te::Binary(BinaryOp::kFloorDivide, i[1], te::Index(block))};
+    Expr zero = has_zeros ? te::Cast(kFloat32, inputs[3](at)) : te::Const(kFloat32, 3);
+    return (te::Cast(kFloat32, codes(i)) - zero) * te::Cast(kFloat32, scales(at));
+  });
+  Dim extents[] = {Dim(k)};
+  Tensor y = ComputeTensor("y", kFloat32, {m, Dim(n)}, [&](Indices i) {
+    return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) {
+      // Bytes of all values make large inputs; sums of about 1 have small errors.
+      return x({i[0], r[0]}) * te::Const(kFloat32, 1.0 / (1 << 22)) * weight({i[1], r[0]});
+    });
+  });
+  return {"blocks", inputs, {y}};
+}
+
+// Weights of a few bits stay so: the tile computes vectors of them, and multiplies sums of blocks by their scales.
+TEST(TileTest, FactorsAreComputedFromPackedConstants) {
+  Dim m = Dim::Var(1, "m");
+  for (auto [bits, block, k] : {std::tuple(4, 32, 96), {4, 16, 64}, {2, 32, 128}, {8, 64, 128}, {1, 16, 48}}) {
+    for (auto [has_zeros, scale] : {std::pair(false, kFloat32), {true, kFloat32}, {true, kFloat16}}) {
+      CheckOptions options{.symbol_values = {{1}, {2}, {19}}, .constant_inputs = {false, true, true, true}};
+      options.constant_inputs.resize(has_zeros ? 4 : 3);
+      options.range = 255;
+      options.tolerance = 1e-4;
+      options.threads = true;
+      te::Computation product = BlockProduct(m, 37, k, bits, block, has_zeros, scale);
+      for (const ScheduledKernel& kernel : CheckOnTargets(product, options)) {
+        EXPECT_EQ(kernel.schedule.nests.size(), 1) << Describe(kernel.schedule);
+        for (size_t i = 1; i < product.inputs.size(); ++i) {
+          EXPECT_NE(kernel.schedule.Layout(i), nullptr) << i << Describe(kernel.schedule);
+        }
+      }
+      if (HasFatalFailure()) return;
+    }
+  }
+  // Blocks that do not fit the depth, scales that only the caller has, and factors of two products are computed first.
+  std::vector<bool> constants = {false, true, true};
+  for (const ScheduledKernel& kernel :
+       CheckOnTargets(BlockProduct(5, 37, 36, 4, 9, false, kFloat32), {.constant_inputs = constants, .range = 15})) {
+    EXPECT_EQ(kernel.schedule.Layout(1), nullptr) << Describe(kernel.schedule);
+  }
+  constants[2] = false;
+  for (const ScheduledKernel& kernel :
+       CheckOnTargets(BlockProduct(5, 37, 96, 4, 32, false, kFloat32), {.constant_inputs = constants, .range = 15})) {
+    EXPECT_EQ(kernel.schedule.Layout(1), nullptr) << Describe(kernel.schedule);
+  }
+}
+
 // Several products of the same bytes, which all of their tiles read as int16: bytes of an input, or those that a nest
 // before the tiles computes.
 TEST(TileTest, ProductsThatShareAFactorOfBytes) {

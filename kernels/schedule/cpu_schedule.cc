@@ -81,7 +81,7 @@ void PlanForCpu(Schedule& schedule) {
       PlanTileAndAxes(schedule, nest);
       if (nest.tile) {
         nest.form = NestForm::kTiles;
-        if (nest.tile->access == Tile::Access::kPanels && !nest.tile->packed) {
+        if (nest.tile->access == Tile::Access::kPanels && !nest.tile->is_packed()) {
           nests.push_back(MakePanels(schedule, nest));
         }
         WidenBroadcast(schedule, nests, nest);

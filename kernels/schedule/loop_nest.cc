@@ -109,7 +109,9 @@ std::vector<Expr> ReadExpressions(const LoopNest& nest) {
   std::vector<Expr> expressions = Values(nest);
   if (!nest.tile) return expressions;
   expressions[0] = nest.tile->broadcast;
-  if (nest.tile->access == Tile::Access::kInPlace) expressions.push_back(nest.tile->vector);
+  bool is_read = nest.tile->access == Tile::Access::kInPlace || !nest.tile->sources.empty();
+  if (is_read) expressions.push_back(nest.tile->vector);
+  if (nest.tile->scale) expressions.push_back(nest.tile->scale);
   return expressions;
 }
 

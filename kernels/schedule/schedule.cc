@@ -32,7 +32,9 @@ std::string Describe(const LoopNest& nest) {
   if (tile.access == Tile::Access::kInPlace) {
     text += " in place";
   } else {
-    text += tile.packed ? " packed" : " from panels";
+    text += tile.is_packed() ? " packed" : " from panels";
+    if (!tile.sources.empty()) absl::StrAppend(&text, ", computed from ", tile.sources.size(), " constants");
+    if (tile.scale) absl::StrAppend(&text, ", scaled behind ", tile.scaled_axes, " axes");
   }
   if (tile.masked || tile.overlaps) text += tile.masked ? ", masked" : ", overlapping";
   if (tile.column_stride > 1) absl::StrAppend(&text, ", columns ", tile.column_stride, " apart");
@@ -121,8 +123,12 @@ std::string DescribeNests(std::span<const LoopNest> nests, bool has_rows = false
 
 const PackedLayout* Schedule::Layout(size_t input) const {
   for (const LoopNest& nest : nests) {
-    if (nest.tile && nest.tile->packed && nest.tile->panels->input_index == static_cast<int64_t>(input)) {
+    if (!nest.tile) continue;
+    if (nest.tile->packed && nest.tile->panels->input_index == static_cast<int64_t>(input)) {
       return &*nest.tile->packed;
+    }
+    for (const Tile::Source& source : nest.tile->sources) {
+      if (source.tensor->input_index == static_cast<int64_t>(input)) return &source.layout;
     }
   }
   return nullptr;

@@ -1,12 +1,16 @@
 #include "kernels/schedule/stored_factors.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "kernels/schedule/rewrite_tensors.h"
 #include "kernels/te/expr_pool.h"
 
@@ -56,21 +60,25 @@ class FactorReader {
     if (product->kind != ExprKind::kBinary || product->binary != te::BinaryOp::kMultiply) return tensor;
     ExprNode changed = *product;
     bool changes = false;
+    Expr expansion;
     for (Expr& factor : changed.operands) {
       // Constants stay as they are.
-      std::optional<Expr> stored = ReadsComputed(factor) ? Stored(factor) : std::nullopt;
-      if (!stored) continue;
-      const Expr read = (*stored)->kind == ExprKind::kCast ? StoredFactor(*stored) : *stored;
-      if (!read || read->kind != ExprKind::kRead || stored->dtype() != factor.dtype()) continue;
-      factor = *stored;
+      if (!ReadsComputed(factor)) continue;
+      if (std::optional<Expr> stored = StoredRead(factor)) {
+        factor = *stored;
+      } else if (Expr expanded = Expanded(factor)) {
+        factor = expansion = expanded;
+      } else {
+        continue;
+      }
+      NoteReads(factor);
       changes = true;
-      read_[static_cast<size_t>(read->tensor->input_index)] = true;
     }
     if (!changes) return tensor;
     ExprNode body = sum;
     body.operands = {pool_.Intern(std::move(changed))};
     te::TensorNode node = *tensor;
-    node.body = pool_.Intern(std::move(body));
+    node.body = expansion ? WithSplitAxes(body, expansion) : pool_.Intern(std::move(body));
     return Tensor(std::make_shared<const te::TensorNode>(std::move(node)));
   }
 
@@ -82,6 +90,113 @@ class FactorReader {
       if (node->kind == ExprKind::kRead && node->tensor->kind == TensorKind::kCompute) return true;
     }
     return false;
+  }
+
+  // The factor as a read of a constant input, or as a conversion of one that tiles do; nullopt if it is something else.
+  std::optional<Expr> StoredRead(const Expr& factor) {
+    std::optional<Expr> stored = Stored(factor);
+    if (!stored || stored->dtype() != factor.dtype()) return std::nullopt;
+    const Expr read = (*stored)->kind == ExprKind::kCast ? StoredFactor(*stored) : *stored;
+    return read && read->kind == ExprKind::kRead ? stored : std::nullopt;
+  }
+
+  void NoteReads(const Expr& factor) {
+    for (const ExprNode* node : te::Postorder({factor})) {
+      if (node->kind == ExprKind::kRead) read_[static_cast<size_t>(node->tensor->input_index)] = true;
+    }
+  }
+
+  // The factor as arithmetic on elements of constant inputs, each of which is read at one place; null if it is
+  // something else, or the largest of them are as wide as the factor.
+  Expr Expanded(const Expr& factor) {
+    if (factor.dtype() != kFloat32) return Expr();
+    int budget = kMaxExpanded;
+    Expr expanded = Inlined(factor, budget);
+    if (!expanded || !IsExpansion(expanded)) return Expr();
+    absl::flat_hash_set<const te::TensorNode*> tensors;
+    int64_t narrow = 0, wide = 0;
+    for (const ExprNode* node : te::Postorder({expanded})) {
+      if (node->kind != ExprKind::kRead) continue;
+      std::optional<Shape> shape = StaticShape(node->tensor.dims());
+      if (!shape || !tensors.insert(node->tensor.get()).second) return Expr();
+      int64_t& largest = node->dtype.bits < factor.dtype().bits ? narrow : wide;
+      largest = std::max(largest, NumElements(*shape).value_or(0));
+    }
+    return narrow > wide ? expanded : Expr();
+  }
+
+  // The expression with the definitions of computed tensors in place of reads of them; null if they are no arithmetic
+  // on elements of constant inputs. `budget`: how many may be inlined.
+  Expr Inlined(const Expr& e, int& budget) {
+    bool fails = false;
+    te::Rewrite rewrite;
+    rewrite.read = [&](const Tensor& tensor, std::vector<Expr> at) {
+      if (tensor->kind == TensorKind::kInput) {
+        fails |= !MayRead(static_cast<size_t>(tensor->input_index));
+        return pool_.Intern(*tensor(at));
+      }
+      fails |= !IsInlinable(tensor) || --budget < 0;
+      if (fails) return pool_.Intern(*te::Const(tensor.dtype(), 0));
+      te::Rewrite inner;
+      for (size_t i = 0; i < tensor->axes.size(); ++i) inner.variables[tensor->axes[i].id] = at[i];
+      inner.read = rewrite.read;
+      return pool_.Copy(tensor->body, inner);
+    };
+    Expr inlined = pool_.Copy(e, rewrite);
+    return fails ? Expr() : inlined;
+  }
+
+  static bool IsInlinable(const Tensor& tensor) {
+    return tensor->kind == TensorKind::kCompute && !tensor->is_stored && !tensor->self && !tensor->is_ordered &&
+           tensor->body->kind != ExprKind::kReduce;
+  }
+
+  // The sum over axes that are split where `factor` divides them by constants.
+  Expr WithSplitAxes(const ExprNode& sum, const Expr& factor) {
+    // Extents of the axes that stand for each axis of the sum, outermost first.
+    std::vector<std::vector<Dim>> parts;
+    std::vector<Dim> extents;
+    for (const te::IndexVar& axis : sum.axes) {
+      parts.push_back({});
+      Dim rest = axis.extent;
+      for (int64_t divisor : DivisorsOf(factor, axis)) {
+        if (!rest.is_const() || rest.constant() % divisor != 0 || rest.constant() == divisor) continue;
+        parts.back().push_back(FloorDiv(rest, divisor));
+        rest = divisor;
+      }
+      parts.back().push_back(rest);
+      extents.insert(extents.end(), parts.back().begin(), parts.back().end());
+    }
+    Expr split = te::Reduce(te::ReduceOp::kSum, extents, [&](std::span<const Expr> at) {
+      te::Rewrite rewrite;
+      size_t next = 0;
+      for (size_t i = 0; i < parts.size(); ++i) {
+        Expr position;
+        int64_t below = 1;  // positions of the axes inside of the next one
+        for (size_t j = 1; j < parts[i].size(); ++j) below *= parts[i][j].constant();
+        for (size_t j = 0; j < parts[i].size(); ++j) {
+          if (j > 0) below /= parts[i][j].constant();
+          Expr term = pool_.Binary(te::BinaryOp::kMultiply, pool_.Intern(*at[next++]), pool_.Extent(below));
+          position = position ? pool_.Binary(te::BinaryOp::kAdd, position, term) : term;
+        }
+        rewrite.variables[sum.axes[i].id] = position;
+      }
+      return pool_.Copy(sum.operands[0], rewrite);
+    });
+    return pool_.Intern(*split);
+  }
+
+  // The constants that `e` divides the axis by, each a multiple of the next one, largest first.
+  static std::vector<int64_t> DivisorsOf(const Expr& e, const te::IndexVar& axis) {
+    std::set<int64_t, std::greater<>> divisors;
+    for (const ExprNode* node : te::Postorder({e})) {
+      bool divides = node->kind == ExprKind::kBinary && node->operands[1]->kind == ExprKind::kIntConst &&
+                     (node->binary == te::BinaryOp::kFloorDivide || node->binary == te::BinaryOp::kFloorMod);
+      if (divides && node->operands[0]->kind == ExprKind::kIndex && node->operands[0]->index.id == axis.id) {
+        if (node->operands[1]->int_value > 1) divisors.insert(node->operands[1]->int_value);
+      }
+    }
+    return {divisors.begin(), divisors.end()};
   }
 
   // The expression as a read of a constant input, or as conversions of one; nullopt if it is something else.
@@ -110,6 +225,9 @@ class FactorReader {
     return stored;
   }
 
+  // Tensors that a factor may be computed by.
+  static constexpr int kMaxExpanded = 16;
+
   bool MayRead(size_t input) const { return input < may_read_.size() && may_read_[input]; }
 
   te::ExprPool& pool_;
@@ -126,6 +244,63 @@ Expr StoredFactor(const Expr& factor) {
   return widens || (factor->dtype == kInt32 && from.is_integral() && !from.is_bool() && from.bits < 32)
              ? factor->operands[0]
              : Expr();
+}
+
+namespace {
+
+bool HasRead(const Expr& e) {
+  std::vector<const ExprNode*> nodes = te::Postorder({e});
+  return std::any_of(nodes.begin(), nodes.end(), [](const ExprNode* node) { return node->kind == ExprKind::kRead; });
+}
+
+bool IsNarrowInteger(DataType dtype) { return dtype.is_integral() && !dtype.is_bool() && dtype.bits <= 16; }
+
+// Whether a tile evaluates the cast of a vector: of integers that it holds in 32 bits, or to float32.
+bool IsVectorCast(DataType from, DataType to) {
+  if (to == kFloat32) return from.is_small_float() || IsNarrowInteger(from) || from == kInt32;
+  bool holds = from.is_uint() ? to.bits > from.bits : to.is_int() && to.bits >= from.bits;
+  return IsNarrowInteger(from) && to.is_integral() && !to.is_bool() && to.bits <= 32 && to != kUInt32 && holds;
+}
+
+// Whether the amount of a shift is an index that is below `bits` at each position.
+bool IsShiftBelow(const Expr& amount, int bits) {
+  const Expr& index = amount->kind == ExprKind::kCast ? amount->operands[0] : amount;
+  te::ExprPool pool;
+  te::Rewrite rewrite;
+  return !HasRead(amount) && index.dtype() == kInt64 && pool.IsBelow(pool.Copy(index, rewrite), pool.Extent(bits));
+}
+
+bool IsVectorBinary(const ExprNode& e) {
+  using te::BinaryOp;
+  const bool is_integer = IsNarrowInteger(e.dtype) || e.dtype == kInt32;
+  if (e.binary == BinaryOp::kAdd || e.binary == BinaryOp::kSubtract || e.binary == BinaryOp::kMultiply) {
+    return e.dtype == kFloat32 || e.dtype == kInt32;
+  }
+  if (e.binary == BinaryOp::kAnd || e.binary == BinaryOp::kOr || e.binary == BinaryOp::kXor) return is_integer;
+  return e.binary == BinaryOp::kShiftRight && is_integer && IsShiftBelow(e.operands[1], e.dtype.bits);
+}
+
+}  // namespace
+
+bool IsExpansion(const Expr& factor) {
+  if (factor.dtype() != kFloat32 || factor->kind == ExprKind::kRead) return false;
+  std::vector<const ExprNode*> rest = {factor.get()};
+  while (!rest.empty()) {
+    const ExprNode* e = rest.back();
+    rest.pop_back();
+    if (e->kind == ExprKind::kRead) {
+      bool fits = e->dtype == kFloat32 || e->dtype.is_small_float() || IsNarrowInteger(e->dtype);
+      if (!fits || std::any_of(e->operands.begin(), e->operands.end(), HasRead)) return false;
+      continue;
+    }
+    bool fits = (e->kind == ExprKind::kCast && IsVectorCast(e->operands[0].dtype(), e->dtype)) ||
+                (e->kind == ExprKind::kBinary && IsVectorBinary(*e));
+    if (!fits) return false;
+    for (const Expr& operand : e->operands) {
+      if (HasRead(operand)) rest.push_back(operand.get());
+    }
+  }
+  return true;
 }
 
 te::Computation ReadStoredFactors(const te::Computation& computation, std::vector<bool>& may_read) {

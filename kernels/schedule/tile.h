@@ -21,7 +21,22 @@ struct Tile {
   te::Expr broadcast;  // does not depend on the column axis
   // The factor loaded as vectors. A read, except with panels of computed values. May depend on the row axis only if
   // access is kInPlace; the broadcast factor then does not. May be narrower than the sums: converted when it is loaded.
+  // With sources: an expression of elements of constants, computed for each vector.
   te::Expr vector;
+
+  // A constant that the vector factor or its scale is computed from, in panels of its own.
+  struct Source {
+    const te::ExprNode* read;   // where the expression reads it
+    te::Tensor tensor;          // the constant input
+    PackedLayout layout;        // by the axes that the read depends on
+    std::vector<size_t> outer;  // numbers of those around the tile, in the nest
+    std::vector<size_t> depth;  // numbers of those of the reduction
+  };
+  std::vector<Source> sources;
+  // With sources: a factor of the vectors that depends on none but the first `scaled_axes` axes of the reduction, and
+  // on columns. The sums of the inner axes are multiplied by it once; null: 1.
+  te::Expr scale;
+  size_t scaled_axes = 0;
 
   // How the vectors are read: from the tensor as it is, with columns contiguous, or from panels.
   enum class Access : uint8_t { kInPlace, kPanels };
@@ -67,6 +82,8 @@ struct Tile {
   bool transposed_store = false;
 
   int64_t panel() const { return lanes * vectors; }
+  // Whether the vectors are read from constants that are packed when the kernel is compiled.
+  bool is_packed() const { return packed.has_value() || !sources.empty(); }
   // Products of four bytes are of an unsigned and a signed factor. If both are of one kind, the broadcast factor has
   // its upper bit flipped, which adds 128 to it or takes 128 away; the sums of the vectors times as much are
   // subtracted.

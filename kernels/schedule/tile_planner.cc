@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,10 @@ constexpr int64_t kMinRowsForPanels = 4;
 constexpr int64_t kMinRowsForCopies = 96;
 // Sums of fewer products cost less than it takes to transpose them and to store them in many short pieces.
 constexpr int64_t kShallowDepth = 64;
+// Sums of so many products are multiplied by a scale once.
+constexpr int64_t kMinDepthToScale = 8;
+// Registers for what vectors are computed with, beside one for each vector.
+constexpr int64_t kRegistersToExpand = 2;
 // A last step of fewer than four bytes wastes little of a run of the depth that is so long.
 constexpr int64_t kMinDepthOfBytes = 16;
 
@@ -141,10 +146,10 @@ class TilePlanner {
     if (!rows.empty()) tile.row = RowOf(rows);
     tile.column = Widest(columns);
     bool fills = FillsVectors(nest_.axes[tile.column].extent, tile);
-    int rank = PackStored(tile) || Pack(tile) ? (fills ? 3 : 1)
-               : ReadInPlace(columns, tile)   ? 2
-               : CopyToPanels(tile)           ? 1
-                                              : 0;
+    int rank = PackStored(tile) || Pack(tile) || PackSources(tile) ? (fills ? 3 : 1)
+               : ReadInPlace(columns, tile)                        ? 2
+               : CopyToPanels(tile)                                ? 1
+                                                                   : 0;
     if (rank == 0) return 0;
     for (size_t i = 0; i < nest_.axes.size(); ++i) {
       if (i == tile.column || i == tile.row) continue;
@@ -186,36 +191,78 @@ class TilePlanner {
 
   // A constant that nobody else reads, and this nest reads whole, gets another layout.
   bool Pack(Tile& tile) const {
-    if (tile.vector->kind != ExprKind::kRead || tile.vector->tensor->kind != te::TensorKind::kInput) return false;
-    const te::Tensor& tensor = tile.vector->tensor;
-    auto input = static_cast<size_t>(tensor->input_index);
-    if (input >= schedule_.constant_inputs.size() || !schedule_.constant_inputs[input]) return false;
-    std::optional<Shape> shape = StaticShape(tensor.dims());
-    if (!shape || CountReaders(schedule_.nests, tensor) != 1) return false;
-    PackedLayout layout;
+    if (tile.vector->kind != ExprKind::kRead) return false;
+    std::optional<Tile::Source> source = SourceOf(*tile.vector, tile);
+    if (!source || source->depth.size() != reduce_.axes.size()) return false;
+    tile.access = Tile::Access::kPanels;
+    tile.panels = source->tensor;
+    tile.packed = std::move(source->layout);
+    return true;
+  }
+
+  // The read of a constant that can be packed for the tile, by the axes that the read depends on; nullopt for others.
+  std::optional<Tile::Source> SourceOf(const ExprNode& read, const Tile& tile) const {
+    if (read.tensor->kind != te::TensorKind::kInput) return std::nullopt;
+    Tile::Source source{&read, read.tensor, {}, {}, {}};
+    auto input = static_cast<size_t>(read.tensor->input_index);
+    if (input >= schedule_.constant_inputs.size() || !schedule_.constant_inputs[input]) return std::nullopt;
+    std::optional<Shape> shape = StaticShape(read.tensor.dims());
+    if (!shape || CountReaders(schedule_.nests, read.tensor) != 1) return std::nullopt;
     std::vector<StridedAxis> axes;
-    auto strided = [&](const IndexVar& axis) -> std::optional<StridedAxis> {
-      std::optional<int64_t> stride = te::Stride(tile.vector->operands[0], axis.id);
-      if (!stride || !axis.extent.is_const()) return std::nullopt;
-      axes.push_back({axis.extent.constant(), *stride});
-      return axes.back();
+    auto strided = [&](const IndexVar& axis) {
+      std::optional<int64_t> stride = te::Stride(read.operands[0], axis.id);
+      bool is_known = stride && axis.extent.is_const();
+      if (is_known) axes.push_back({axis.extent.constant(), *stride});
+      return is_known;
     };
     for (size_t i = 0; i < nest_.axes.size(); ++i) {
-      if (!te::DependsOn(tile.vector, nest_.axes[i].id)) continue;
-      std::optional<StridedAxis> axis = strided(nest_.axes[i]);
-      if (!axis) return false;
-      i == tile.column ? (void)(layout.column = *axis) : layout.outer.push_back(*axis);
+      if (!te::DependsOn(read.operands[0], nest_.axes[i].id)) continue;
+      if (!strided(nest_.axes[i])) return std::nullopt;
+      if (i != tile.column) source.outer.push_back(i);
+      i == tile.column ? (void)(source.layout.column = axes.back()) : source.layout.outer.push_back(axes.back());
     }
-    for (const IndexVar& axis : reduce_.axes) {
-      std::optional<StridedAxis> depth = strided(axis);
-      if (!depth) return false;
-      layout.depth.push_back(*depth);
+    for (size_t i = 0; i < reduce_.axes.size(); ++i) {
+      if (!te::DependsOn(read.operands[0], reduce_.axes[i].id) && reduce_.axes[i].extent != Dim(1)) continue;
+      if (!strided(reduce_.axes[i])) return std::nullopt;
+      source.depth.push_back(i);
+      source.layout.depth.push_back(axes.back());
     }
-    if (!CoversOnce(axes, NumElements(*shape).value_or(0))) return false;
+    bool has_column = te::DependsOn(read.operands[0], nest_.axes[tile.column].id);
+    if (!has_column || !CoversOnce(axes, NumElements(*shape).value_or(0))) return std::nullopt;
+    return source;
+  }
+
+  // Constants that the vectors are computed from are packed as they are stored.
+  bool PackSources(Tile& tile) const {
+    if (!IsExpansion(tile.vector)) return false;
+    std::vector<Tile::Source> sources;
+    for (const ExprNode* node : te::Postorder({tile.vector})) {
+      if (node->kind != ExprKind::kRead) continue;
+      std::optional<Tile::Source> source = SourceOf(*node, tile);
+      if (!source) return false;
+      sources.push_back(*std::move(source));
+    }
     tile.access = Tile::Access::kPanels;
-    tile.panels = tensor;
-    tile.packed = std::move(layout);
+    tile.sources = std::move(sources);
+    SplitScale(tile);
     return true;
+  }
+
+  // See Tile::scale. Few inner positions do not make up for the sums that are kept beside those of the inner axes.
+  void SplitScale(Tile& tile) const {
+    const ExprNode& product = *tile.vector;
+    if (product.kind != ExprKind::kBinary || product.binary != BinaryOp::kMultiply) return;
+    for (size_t side : {1, 0}) {
+      const Expr scale = product.operands[side];
+      size_t axes = reduce_.axes.size();
+      while (axes > 0 && !te::DependsOn(scale, reduce_.axes[axes - 1].id)) --axes;
+      Dim inner = te::NumPositions(std::span(reduce_.axes).subspan(axes));
+      if (!inner.is_const() || inner.constant() < kMinDepthToScale) continue;
+      tile.scale = scale;
+      tile.scaled_axes = axes;
+      tile.vector = product.operands[1 - side];
+      return;
+    }
   }
 
   // The axis that leaves the fewest lanes idle: the last of the largest extent. One that is not known counts as large.
@@ -332,7 +379,9 @@ class TilePlanner {
     double least = 0;
     for (int64_t vectors = std::clamp<int64_t>(needed, 1, most_vectors); vectors >= 1; --vectors) {
       // Sums, one step's vectors and a broadcast must fit the registers.
-      int64_t others = tile.flips_sign() ? 2 * vectors : vectors;
+      int64_t others = tile.flips_sign()      ? 2 * vectors
+                       : tile.sources.empty() ? vectors
+                                              : 2 * vectors + kRegistersToExpand;
       int64_t height = std::clamp<int64_t>((target_.vector_registers - others - 1) / vectors, 1, most_rows);
       if (rows.is_const()) height = EvenHeight(rows.constant(), height);
       double per_vector = 1.0 / static_cast<double>(vectors), per_row = 1.0 / static_cast<double>(height);
@@ -359,8 +408,9 @@ class TilePlanner {
     tile.inner_depth = innermost.is_const() ? (innermost.constant() + tile.group - 1) / tile.group : 0;
     tile.slides = Slides(tile);
     if (tile.packed) tile.packed->panel = tile.panel(), tile.packed->group = tile.group;
+    for (Tile::Source& source : tile.sources) source.layout.panel = tile.panel();
     tile.masked = in_place && !fits(tile.vectors);
-    tile.overlaps = !tile.packed && fits(tile.vectors) && columns.constant() % tile.panel() != 0;
+    tile.overlaps = !tile.is_packed() && fits(tile.vectors) && columns.constant() % tile.panel() != 0;
     tile.panels_at_once = PanelsAtOnce(tile, by_row);
   }
 

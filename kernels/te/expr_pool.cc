@@ -32,6 +32,9 @@ std::optional<int64_t> UpperBound(const Expr& e, int depth) {
     std::optional<int64_t> dividend = UpperBound(e->operands[0], depth - 1);
     return dividend && *dividend >= 0 ? std::optional(*dividend / e->operands[1]->int_value) : std::nullopt;
   }
+  if (IsBinary(e, BinaryOp::kFloorMod) && IsConst(e->operands[1]) && e->operands[1]->int_value > 0) {
+    return e->operands[1]->int_value - 1;
+  }
   if ((!is_sum && !is_product) || depth == 0) return std::nullopt;
   std::optional<int64_t> a = UpperBound(e->operands[0], depth - 1), b = UpperBound(e->operands[1], depth - 1);
   if (!a || !b || *a < 0 || *b < 0) return std::nullopt;

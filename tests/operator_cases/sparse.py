@@ -74,6 +74,13 @@ def _packs(case):
         packs = [np.moveaxis((((parts >> np.uint64(bit)) & np.uint64(1)) * weights).sum(-1), -1, axis) for bit in range(bits)]
         attrs = f'bits={bits}, pack_axis={axis}, bit_axis={place}, pack_type="{pack}"'
         case("nn.bitpack", f"nn.bitpack(%a, {attrs})", [x], np.stack(packs, place).astype(pack))
+    data = np.arange(0, 252, 7, dtype="uint8").reshape(2, 3, 6)
+    for bits in (1, 2, 4):
+        codes = (data[..., None] >> np.arange(0, 8, bits)) & (2**bits - 1)
+        codes = codes.reshape(2, 3, -1)
+        case("unpack_bits", f"unpack_bits(%a, bits={bits})", [data], codes.astype("uint8"))
+        negative = np.where(codes >= 2 ** (bits - 1), codes.astype("int64") - 2**bits, codes)
+        case("unpack_bits", f"unpack_bits(%a, bits={bits}, signed=True)", [data], negative.astype("int8"))
 
 
 def _values(weights, bits, unipolar):

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/onnx/attend.h"
 #include "compiler/import/onnx/importer.h"
 #include "compiler/import/onnx/windows.h"
 
@@ -150,38 +151,13 @@ Operands RotaryEmbedding(NodeContext& c) {
   if (is_flat && heads < 1) return {c.Fail("`num_heads` is missing")};
   Operand x = is_flat ? c.Reshape(input, {original[0], original[1], heads, FloorDiv(original[2], heads)})
                       : c.Transpose(input, kHeadsOutside);
-  Dim size = c.ExtentOf(x, 3);
-  int64_t part = c.Int("rotary_embedding_dim", 0);
-  Dim rotated = part == 0 ? size : Dim(part), half = FloorDiv(rotated, 2);
-  Operand rest = part == 0 ? nullptr : c.SliceAxis(x, 3, rotated, size);
-  x = c.SliceAxis(x, 3, 0, rotated);
-  auto cache = [&](size_t i) {
-    Operand table = c.Has(3) ? c.Op("take", {c.In(i), c.In(3)}, {{"axis", 0}}) : c.In(i);
-    return c.Unsqueeze(table, {2});
-  };
-  Operand cosine = cache(1), sine = cache(2);
-  bool interleaved = c.Int("interleaved", 0) != 0;
-  auto every_second = [&](int64_t first) {
-    Dims dims = c.DimsOf(x);
-    dims[3] = half;
-    return c.emit().OpAs(dims, "strided_slice", {x},
-                         {{"begin", ir::IntList({{first}})},
-                          {"end", ir::IntList({{std::numeric_limits<int64_t>::max()}})},
-                          {"strides", ir::IntList({{2}})},
-                          {"axes", ir::IntList({{3}})}});
-  };
   if (c.failed()) return {};
-  Operand a = interleaved ? every_second(0) : c.SliceAxis(x, 3, 0, half);
-  Operand b = interleaved ? every_second(1) : c.SliceAxis(x, 3, half, rotated);
-  Operand real = c.Sub(c.Mul(cosine, a), c.Mul(sine, b)), imaginary = c.Add(c.Mul(sine, a), c.Mul(cosine, b));
-  Operand y;
-  if (interleaved) {
-    Operand pairs = c.Op("stack", {c.emit().Tuple({real, imaginary})}, {{"axis", 4}});
-    y = c.Reshape(pairs, c.DimsOf(x));
-  } else {
-    y = c.Op("concatenate", {c.emit().Tuple({real, imaginary})}, {{"axis", 3}});
-  }
-  if (rest != nullptr) y = c.Op("concatenate", {c.emit().Tuple({y, rest})}, {{"axis", 3}});
+  const int64_t part = c.Int("rotary_embedding_dim", 0);
+  auto angles = [&](size_t i) {
+    Operand table = c.Has(3) ? c.Op("take", {c.In(i), c.In(3)}, {{"axis", 0}}) : c.In(i);
+    return c.SliceAxis(table, 2, 0, FloorDiv(part == 0 ? c.ExtentOf(x, 3) : Dim(part), 2));
+  };
+  Operand y = Rotated(c, x, angles(1), angles(2), c.Int("interleaved", 0) != 0);
   return {is_flat ? c.Reshape(y, original) : c.Transpose(y, kHeadsOutside)};
 }
 

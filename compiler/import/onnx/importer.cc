@@ -1,7 +1,12 @@
 #include "compiler/import/onnx/importer.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -204,12 +209,44 @@ void Importer::AddInitializers(const Graph& graph, Scope& scope) {
     scope.values[name] = emit_.Placeholder();
   };
   for (const Tensor& tensor : graph.initializers) {
-    add(tensor.name, ReadElements(tensor, options_.files));
+    std::optional<PackedDataType> packed = ToPackedDataType(tensor.data_type);
+    absl::StatusOr<Operand> constant = packed ? PackedConstant(tensor, *packed) : nullptr;
+    if (packed && constant.ok()) {
+      scope.values[tensor.name] = *constant;
+    } else {
+      add(tensor.name, packed ? constant.status() : ReadElements(tensor, options_.files));
+    }
     if (options_.release != nullptr) options_.release(tensor.message);
   }
   for (const SparseTensor& tensor : graph.sparse_initializers) {
     add(tensor.values.name, ReadElements(tensor, options_.files));
   }
+}
+
+absl::StatusOr<Operand> Importer::PackedConstant(const Tensor& tensor, const PackedDataType& type) {
+  RVM_ASSIGN_OR_RETURN(Literal bytes, ReadPackedBytes(tensor, type.bits, options_.files));
+  const Shape shape(tensor.dims.begin(), tensor.dims.end());
+  const int64_t count = NumElements(shape).value_or(0);
+  const bool fills_bytes = !shape.empty() && bytes.rank() == static_cast<int64_t>(shape.size()) &&
+                           bytes.shape().back() * (8 / type.bits) == shape.back();
+  // 0x88 of 4 bits, 0xAA of 2: the upper bit of each.
+  const uint8_t flips = type.dtype.is_uint() ? 0 : type.bits == 4 ? 0x88 : 0xAA;
+  std::span<const uint8_t> stored = bytes.values<uint8_t>();
+  if (fills_bytes) {
+    std::vector<uint8_t> flipped(stored.begin(), stored.end());
+    for (uint8_t& byte : flipped) byte ^= flips;
+    Operand constant =
+        emit_.Constant(Literal::FromValues<uint8_t>(kUInt8, bytes.shape(), flipped), std::string(tensor.name));
+    constant->packed = {type.dtype, type.bits};
+    return constant;
+  }
+  std::vector<uint8_t> codes = UnpackBits(bytes, type.bits, count);
+  const int sign = type.dtype.is_int() ? 1 << (type.bits - 1) : 0;
+  for (uint8_t& code : codes) code = static_cast<uint8_t>((code ^ sign) - sign);
+  Operand constant =
+      emit_.Constant(Literal::FromBytes(type.dtype, shape, std::as_bytes(std::span(codes))), std::string(tensor.name));
+  constant->stored_bits = type.bits;
+  return constant;
 }
 
 void Importer::AddSubgraphInitializers(const Graph& graph, Scope& scope) {

@@ -26,6 +26,7 @@ namespace rvm::onnx {
 using importing::Emitter;
 using importing::Operand;
 using importing::Operands;
+using importing::PackedForm;
 using importing::QuantisedForm;
 using importing::Refusals;
 using importing::Steps;
@@ -82,10 +83,20 @@ class NodeContext : public Steps {
   size_t num_inputs() const { return inputs_.size(); }
   size_t num_outputs() const { return node_.outputs.size(); }
   bool Has(size_t i) const { return i < inputs_.size() && inputs_[i] != nullptr; }
-  // Input `i`; a mistake where it was left out.
+  // Input `i`; a mistake where it was left out. Integers of fewer than 8 bits are one in a byte.
   Operand In(size_t i);
+  // Input `i` as int32. A constant of fewer than 8 bits stays packed in the program, in the form that kernels expand:
+  // turned, if it is a matrix whose columns are summed up.
+  Operand Wide(size_t i, bool sums_columns);
+  // Whether input `i` is a constant of integers of fewer than 8 bits.
+  bool IsPacked(size_t i) const { return Has(i) && inputs_[i]->packed.has_value(); }
+  // Input `i`, a constant of fewer than 8 bits as one of bytes.
+  Operand InBytes(size_t i);
   // All of them; a mistake where one was left out, or there is none.
   Operands All();
+  // Whether the model declares one name, or one number, for `axis` of output `output` of the node and of its input
+  // `input`, which are an output and an input of the model.
+  bool OutputExtentIsOfInput(size_t output, size_t input, size_t axis) const;
   bool WantsOutput(size_t i) const { return i < node_.outputs.size() && !node_.outputs[i].empty(); }
 
   // ---- attributes
@@ -149,6 +160,8 @@ class Importer : importing::Frame {
   // Makes the value of `input` a constant of its type.
   absl::Status Freeze(const ValueInfo& input, const Literal& value);
   void AddInitializers(const Graph& graph, Scope& scope);
+  // A constant of integers of fewer than 8 bits.
+  absl::StatusOr<Operand> PackedConstant(const Tensor& tensor, const PackedDataType& type);
   // The initializers of a subgraph, which are read once however often it is converted.
   void AddSubgraphInitializers(const Graph& graph, Scope& scope);
   void ImportNodes(std::span<const Node> nodes, Scope& scope);

@@ -178,6 +178,13 @@ Operands FastGelu(NodeContext& c) {
   return {c.Op("nn.gelu", {x}, {{"approximate", "tanh"}})};
 }
 
+Operands BiasGelu(NodeContext& c) { return {c.Op("nn.gelu", {c.Add(c.In(0), c.In(1))}, {{"approximate", "none"}})}; }
+
+Operands QuickGelu(NodeContext& c) {
+  Operand x = c.In(0);
+  return {c.Mul(x, c.Op("sigmoid", {c.Mul(c.Number(c.Float("alpha", 1.702), x), x)}))};
+}
+
 constexpr OperatorRow kRows[] = {
     {"Abs", Unary, "abs"},
     {"Acos", Unary, "acos"},
@@ -250,8 +257,10 @@ constexpr OperatorRow kRows[] = {
     {"Swish", Swish},
     {"ThresholdedRelu", ThresholdedRelu},
     {"Where", Select},
+    {"com.microsoft.BiasGelu", BiasGelu},
     {"com.microsoft.FastGelu", FastGelu},
     {"com.microsoft.Gelu", Gelu},
+    {"com.microsoft.QuickGelu", QuickGelu},
 };
 
 }  // namespace

@@ -118,6 +118,18 @@ Operand PlainConv(NodeContext& c, Operand x, Operand weight, std::string_view ou
                : importing::ConvolveGathered(c, x, weight, windows, groups, false, out_dtype);
 }
 
+Operand AveragePooled(NodeContext& c, Operand x) {
+  Windows windows = ReadWindows(c, x, c.Ints("kernel_shape"));
+  bool counts_pads = c.Int("count_include_pad", 0) != 0;
+  if (c.failed()) return nullptr;
+  Operand padded = PadSame(c, x, 0, windows);
+  if (padded != x && !counts_pads)
+    return c.Unsupported("SAME padding of an extent that is known only when the model runs");
+  ir::Attrs attrs = PoolAttrs(windows, c.Int("ceil_mode", 0) != 0);
+  attrs.Set("count_include_pad", counts_pads);
+  return c.Op(PoolName("avg", windows), {padded}, attrs);
+}
+
 namespace convert {
 namespace {
 
@@ -299,18 +311,7 @@ Operands MaxPool(NodeContext& c) {
   return {y, MaxIndices(c, c.In(0), windows, c.Int("storage_order", 0) == 1)};
 }
 
-Operands AveragePool(NodeContext& c) {
-  Operand x = c.In(0);
-  Windows windows = ReadWindows(c, x, c.Ints("kernel_shape"));
-  bool counts_pads = c.Int("count_include_pad", 0) != 0;
-  if (c.failed()) return {};
-  Operand padded = PadSame(c, x, 0, windows);
-  if (padded != x && !counts_pads)
-    return {c.Unsupported("SAME padding of an extent that is known only when the model runs")};
-  ir::Attrs attrs = PoolAttrs(windows, c.Int("ceil_mode", 0) != 0);
-  attrs.Set("count_include_pad", counts_pads);
-  return {c.Op(PoolName("avg", windows), {padded}, attrs)};
-}
+Operands AveragePool(NodeContext& c) { return {AveragePooled(c, c.In(0))}; }
 
 Operands LpPool(NodeContext& c) {
   Operand x = c.In(0);

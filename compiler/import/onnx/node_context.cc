@@ -21,8 +21,64 @@ NodeContext::NodeContext(Importer& importer, const Node& node, Scope& scope, con
 // ---- inputs
 
 Operand NodeContext::In(size_t i) {
-  if (Has(i)) return inputs_[i];
-  return Fail(absl::StrCat("input ", i, " is missing"));
+  if (!Has(i)) return Fail(absl::StrCat("input ", i, " is missing"));
+  if (inputs_[i]->packed) {
+    const PackedForm form = *inputs_[i]->packed;
+    Operand codes = Op("unpack_bits", {inputs_[i]}, {{"bits", form.bits}});
+    if (form.is_signed()) codes = Sub(Cast(codes, kInt8), emit().Integer(int64_t{1} << (form.bits - 1), kInt8));
+    codes->stored_bits = form.bits;
+    inputs_[i] = codes;
+  }
+  return inputs_[i];
+}
+
+Operand NodeContext::InBytes(size_t i) {
+  if (!Has(i) || !inputs_[i]->packed) return In(i);
+  const PackedForm form = *inputs_[i]->packed;
+  const Literal& bytes = *inputs_[i]->constant;
+  Shape shape = bytes.shape();
+  shape.back() *= 8 / form.bits;
+  std::vector<uint8_t> codes = UnpackBits(bytes, form.bits, bytes.num_elements() * (8 / form.bits));
+  const int half = form.is_signed() ? 1 << (form.bits - 1) : 0;
+  for (uint8_t& code : codes) code = static_cast<uint8_t>(code - half);
+  inputs_[i] = emit().Constant(Literal::FromBytes(form.dtype, std::move(shape), std::as_bytes(std::span(codes))),
+                               inputs_[i]->name);
+  inputs_[i]->stored_bits = form.bits;
+  return inputs_[i];
+}
+
+namespace {
+
+// The bytes of the transpose of a matrix of integers of `bits` bits; null if its rows do not fill whole bytes.
+std::optional<Literal> TurnedBits(const Literal& bytes, int64_t bits) {
+  const int64_t in_byte = 8 / bits;
+  if (bytes.rank() != 2 || bytes.shape()[0] % in_byte != 0) return std::nullopt;
+  const auto rows = static_cast<size_t>(bytes.shape()[0]), columns = static_cast<size_t>(bytes.shape()[1] * in_byte);
+  std::vector<uint8_t> codes = UnpackBits(bytes, bits, static_cast<int64_t>(rows * columns));
+  std::vector<uint8_t> turned(codes.size() / static_cast<size_t>(in_byte), 0);
+  for (size_t column = 0; column < columns; ++column) {
+    for (size_t row = 0; row < rows; ++row) {
+      const size_t at = column * rows + row, shift = at % static_cast<size_t>(in_byte) * static_cast<size_t>(bits);
+      uint8_t& byte = turned[at / static_cast<size_t>(in_byte)];
+      byte = static_cast<uint8_t>(byte | codes[row * columns + column] << shift);
+    }
+  }
+  Shape shape = {static_cast<int64_t>(columns), bytes.shape()[0] / in_byte};
+  return Literal::FromValues<uint8_t>(kUInt8, std::move(shape), turned);
+}
+
+}  // namespace
+
+Operand NodeContext::Wide(size_t i, bool sums_columns) {
+  if (!Has(i) || !inputs_[i]->packed) return Cast(In(i), kInt32);
+  const PackedForm form = *inputs_[i]->packed;
+  Operand bytes = inputs_[i];
+  std::optional<Literal> turned = sums_columns ? TurnedBits(*bytes->constant, form.bits) : std::nullopt;
+  if (turned) bytes = emit().Constant(*std::move(turned), absl::StrCat(bytes->name, "_turned"));
+  Operand codes = Cast(Op("unpack_bits", {bytes}, {{"bits", form.bits}}), kInt32);
+  if (form.is_signed()) codes = Sub(codes, emit().Integer(int64_t{1} << (form.bits - 1), kInt32));
+  constexpr int64_t kTurned[] = {1, 0};
+  return turned ? Transpose(codes, kTurned) : codes;
 }
 
 Operands NodeContext::All() {
@@ -30,6 +86,20 @@ Operands NodeContext::All() {
   Operands all;
   for (size_t i = 0; i < inputs_.size(); ++i) all.push_back(In(i));
   return all;
+}
+
+bool NodeContext::OutputExtentIsOfInput(size_t output, size_t input, size_t axis) const {
+  if (output >= node_.outputs.size() || input >= node_.inputs.size()) return false;
+  auto find = [&](const std::vector<ValueInfo>& values, std::string_view name) -> const Dimension* {
+    for (const ValueInfo& value : values) {
+      if (value.name == name) return axis < value.type.shape.size() ? &value.type.shape[axis] : nullptr;
+    }
+    return nullptr;
+  };
+  const Dimension* from = find(importer_.model_.graph->inputs, node_.inputs[input]);
+  const Dimension* to = find(importer_.model_.graph->outputs, node_.outputs[output]);
+  if (from == nullptr || to == nullptr) return false;
+  return from->value ? from->value == to->value : !from->param.empty() && from->param == to->param;
 }
 
 // ---- attributes

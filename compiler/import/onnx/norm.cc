@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/blocks/norms.h"
+#include "compiler/import/onnx/attend.h"
 #include "compiler/import/onnx/importer.h"
 
 namespace rvm::onnx::convert {
@@ -79,15 +80,24 @@ Operands LayerNormalization(NodeContext& c) {
   return {y, result.mean, result.inverse};
 }
 
-Operands RMSNormalization(NodeContext& c) {
-  Operand input = c.In(0);
+}  // namespace
+
+RootMeanSquare NormaliseByRoot(NodeContext& c, Operand input, Operand weight, int64_t axis, double epsilon) {
   DataType dtype = c.DTypeOf(input);
   int64_t rank = c.RankOf(input);
-  ir::AttrValue::List axes = AxesFrom(c.Axis(c.Int("axis", -1), rank), rank);
+  ir::AttrValue::List axes = AxesFrom(c.Axis(axis, rank), rank);
   Operand x = c.Cast(input, Stash(c, dtype));
-  Operand inverse = c.Op("rsqrt", {c.Add(Average(c, c.Mul(x, x), axes), c.Number(c.Float("epsilon", 1e-5), x))});
-  Operand y = c.Cast(c.Mul(x, inverse), c.DTypeOf(c.In(1)));
-  return {c.Cast(c.Mul(y, c.In(1)), dtype)};
+  Operand inverse = c.Op("rsqrt", {c.Add(Average(c, c.Mul(x, x), axes), c.Number(epsilon, x))});
+  Operand y = c.Cast(c.Mul(x, inverse), c.DTypeOf(weight));
+  return {c.Cast(c.Mul(y, weight), dtype), inverse};
+}
+
+namespace {
+
+// SimplifiedLayerNormalization is the name that it had before it was one of ONNX.
+Operands RMSNormalization(NodeContext& c) {
+  RootMeanSquare result = NormaliseByRoot(c, c.In(0), c.In(1), c.Int("axis", -1), c.Float("epsilon", 1e-5));
+  return {result.y, result.inverse};
 }
 
 Operands LpNormalization(NodeContext& c) {
@@ -169,6 +179,29 @@ Operands SkipLayerNormalization(NodeContext& c) {
   return {y, nullptr, nullptr, sum};
 }
 
+Operands SkipSimplifiedLayerNormalization(NodeContext& c) {
+  Operand sum = c.Add(c.In(0), c.In(1));
+  if (c.Has(3)) sum = c.Add(sum, c.In(3));
+  if (c.WantsOutput(1)) return {nullptr, c.Unsupported("the mean as an output")};
+  RootMeanSquare result = NormaliseByRoot(c, sum, c.In(2), -1, c.Float("epsilon", 1e-12));
+  return {result.y, nullptr, result.inverse, sum};
+}
+
+Operands EmbedLayerNormalization(NodeContext& c) {
+  Operand ids = c.In(0);
+  auto rows = [&](size_t table, Operand index) {
+    return c.Op("take", {c.In(table), index}, {{"axis", 0}, {"mode", "wrap"}});
+  };
+  Operand sum = rows(2, ids);
+  Operand places = c.Has(8) ? rows(3, c.In(8)) : c.SliceAxis(c.In(3), 0, 0, c.ExtentOf(ids, 1));
+  sum = c.Add(sum, places);
+  if (c.Has(1) && c.Has(4)) sum = c.Add(sum, rows(4, c.In(1)));
+  Operand y = c.Op("nn.layer_norm", {sum, c.In(5), c.In(6)}, {{"epsilon", c.Float("epsilon", 1e-12)}});
+  if (!c.WantsOutput(1)) return {y, nullptr, sum};
+  Operand mask = c.Has(7) ? c.In(7) : c.Op("zeros_like", {ids});
+  return {y, c.Op("sum", {mask}, {{"axis", ir::AttrValue::List{1}}}), sum};
+}
+
 constexpr OperatorRow kRows[] = {
     {"BatchNormalization", BatchNormalization},
     {"GroupNormalization", GroupNormalization},
@@ -180,9 +213,12 @@ constexpr OperatorRow kRows[] = {
     {"MeanVarianceNormalization", MeanVarianceNormalization},
     {"NegativeLogLikelihoodLoss", NegativeLogLikelihoodLoss},
     {"RMSNormalization", RMSNormalization},
+    {"SimplifiedLayerNormalization", RMSNormalization},
     {"Softmax", Softmax, "nn.softmax"},
     {"SoftmaxCrossEntropyLoss", SoftmaxCrossEntropyLoss},
+    {"com.microsoft.EmbedLayerNormalization", EmbedLayerNormalization},
     {"com.microsoft.SkipLayerNormalization", SkipLayerNormalization},
+    {"com.microsoft.SkipSimplifiedLayerNormalization", SkipSimplifiedLayerNormalization},
 };
 
 }  // namespace

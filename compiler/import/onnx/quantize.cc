@@ -1,4 +1,6 @@
 // Quantised tensors: integers with a scale and a zero point.
+#include "compiler/import/onnx/quantize.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -22,8 +24,10 @@ Range RangeOf(DataType dtype) {
   return dtype.is_uint() ? Range{0, 2 * half - 1} : Range{-half, half - 1};
 }
 
-// A scale of a factor of a product, as it broadcasts with the product. The axis of a factor that is a vector is not in
-// the product, nor is the axis of the other factor that takes its place in a matrix.
+}  // namespace
+
+// The axis of a factor that is a vector is not in the product, nor is the axis of the other factor that takes its place
+// in a matrix.
 Operand ScaleOfProduct(NodeContext& c, Operand scale, Operand x, int64_t axis, Operand other) {
   Operand spread = c.Cast(Spread(c, scale, x, axis, 0), kFloat32);
   if (c.RankOf(other) > 1 || c.RankOf(spread) < 1) return spread;
@@ -32,7 +36,6 @@ Operand ScaleOfProduct(NodeContext& c, Operand scale, Operand x, int64_t axis, O
   return dropped < 0 ? spread : c.Squeeze(spread, {dropped});
 }
 
-// The nearest number that `dtype` has.
 Operand Saturate(NodeContext& c, Operand x, Operand zero_point, DataType dtype) {
   Range range = RangeOf(dtype);
   Operand rounded = c.Op("round_half_even", {x});
@@ -40,10 +43,30 @@ Operand Saturate(NodeContext& c, Operand x, Operand zero_point, DataType dtype) 
   return c.Cast(c.Op("clip", {rounded}, {{"a_min", range.least}, {"a_max", range.greatest}}), dtype);
 }
 
-// A zero point of x as it broadcasts with x; null if there is none. `axis`: the one of a vector of zero points.
 Operand ZeroPoint(NodeContext& c, Operand x, size_t zero_point, int64_t axis) {
   return c.Has(zero_point) ? Spread(c, c.In(zero_point), x, axis, 0) : nullptr;
 }
+
+Operand Dequantised(NodeContext& c, size_t i) {
+  Operand x = c.Cast(c.In(i), kInt32);
+  if (c.Has(i + 2)) x = c.Sub(x, c.Cast(c.Scalar(c.In(i + 2)), kInt32));
+  return c.Mul(c.Cast(x, kFloat32), c.Scalar(c.In(i + 1)));
+}
+
+Operand Requantised(NodeContext& c, Operand x, size_t scale, DataType dtype) {
+  Operand zero_point = c.Has(scale + 1) ? c.Scalar(c.In(scale + 1)) : nullptr;
+  return Saturate(c, c.Div(x, c.Scalar(c.In(scale))), zero_point, dtype);
+}
+
+DynamicForm QuantisedDynamically(NodeContext& c, Operand x) {
+  Operand zero = c.Number(0, x);
+  Operand greatest = c.Op("maximum", {c.Op("max", {x}), zero}), least = c.Op("minimum", {c.Op("min", {x}), zero});
+  Operand scale = c.Div(c.Sub(greatest, least), c.Number(255, x));
+  Operand zero_point = Saturate(c, c.Div(c.Op("negative", {least}), scale), nullptr, kUInt8);
+  return {Saturate(c, c.Div(x, scale), zero_point, kUInt8), scale, zero_point};
+}
+
+namespace {
 
 Operands QuantizeLinear(NodeContext& c) {
   Operand x = c.In(0);
@@ -59,15 +82,17 @@ Operands QuantizeLinear(NodeContext& c) {
 }
 
 Operands DequantizeLinear(NodeContext& c) {
-  Operand x = c.In(0);
-  int64_t axis = c.Int("axis", 1), block = c.Int("block_size", 0);
+  const int64_t axis = c.Int("axis", 1), block = c.Int("block_size", 0);
+  const bool is_packed = c.IsPacked(0);
+  Operand wide = is_packed ? c.Wide(0, block > 0 && axis == 0) : nullptr, x = is_packed ? wide : c.In(0);
   DataType dtype = c.Int("output_dtype", 0) != 0 ? c.DTypeAttr("output_dtype", kFloat32) : c.DTypeOf(c.In(1));
   DataType difference = c.DTypeOf(x).is_float() ? kFloat32 : kInt32;
-  Operand scale = Spread(c, c.In(1), x, axis, block), wide = c.Cast(x, difference);
-  if (c.Has(2)) wide = c.Sub(wide, c.Cast(Spread(c, c.In(2), x, axis, block), difference));
+  Operand scale = Spread(c, c.In(1), x, axis, block);
+  if (!is_packed) wide = c.Cast(x, difference);
+  if (c.Has(2)) wide = c.Sub(wide, c.Cast(Spread(c, c.InBytes(2), x, axis, block), difference));
   DataType precise = c.DTypeOf(scale) == kFloat64 ? kFloat64 : kFloat32;
   Operand y = c.Cast(c.Mul(c.Cast(wide, precise), c.Cast(scale, precise)), dtype);
-  if (block == 0 && c.RankOf(c.In(1)) <= 1 && !c.failed()) {
+  if (!is_packed && block == 0 && c.RankOf(c.In(1)) <= 1 && !c.failed()) {
     bool is_vector = c.RankOf(c.In(1)) == 1 && c.ExtentOf(c.In(1), 0) != Dim(1);
     y->quantised = {x, c.In(1), c.Has(2) ? c.In(2) : nullptr, is_vector ? c.Axis(axis, c.RankOf(x)) : 0};
   }
@@ -75,11 +100,8 @@ Operands DequantizeLinear(NodeContext& c) {
 }
 
 Operands DynamicQuantizeLinear(NodeContext& c) {
-  Operand x = c.In(0), zero = c.Number(0, x);
-  Operand greatest = c.Op("maximum", {c.Op("max", {x}), zero}), least = c.Op("minimum", {c.Op("min", {x}), zero});
-  Operand scale = c.Div(c.Sub(greatest, least), c.Number(255, x));
-  Operand zero_point = Saturate(c, c.Div(c.Op("negative", {least}), scale), nullptr, kUInt8);
-  return {Saturate(c, c.Div(x, scale), zero_point, kUInt8), scale, zero_point};
+  DynamicForm form = QuantisedDynamically(c, c.In(0));
+  return {form.values, form.scale, form.zero_point};
 }
 
 Operands MatMulInteger(NodeContext& c) {

@@ -128,6 +128,16 @@ std::optional<DataType> ToDataType(int32_t data_type) {
   return row == nullptr ? std::nullopt : row->dtype;
 }
 
+std::optional<PackedDataType> ToPackedDataType(int32_t data_type) {
+  switch (data_type) {
+    case 21: return PackedDataType{kUInt8, 4};
+    case 22: return PackedDataType{kInt8, 4};
+    case 25: return PackedDataType{kUInt8, 2};
+    case 26: return PackedDataType{kInt8, 2};
+    default: return std::nullopt;
+  }
+}
+
 std::string DataTypeName(int32_t data_type) {
   const DataTypeRow* row = FindRow(data_type);
   return row == nullptr ? absl::StrCat("data type ", data_type) : std::string(row->name);
@@ -139,21 +149,21 @@ std::string UnsupportedDataType(int32_t data_type) {
   return absl::StrCat("dtype ", DataTypeName(data_type), ", which Relay has not");
 }
 
-absl::StatusOr<Literal> ReadElements(const Tensor& tensor, const ExternalFiles& files) {
-  std::optional<DataType> dtype = ToDataType(tensor.data_type);
-  if (!dtype) return absl::UnimplementedError(UnsupportedDataType(tensor.data_type));
-  Shape shape(tensor.dims.begin(), tensor.dims.end());
+namespace {
+
+// The elements that the tensor stores, as they are in a tensor of `dtype` and `shape`.
+absl::StatusOr<Literal> ReadStored(const Tensor& tensor, DataType dtype, Shape shape, const ExternalFiles& files) {
   bool is_negative = std::any_of(shape.begin(), shape.end(), [](int64_t extent) { return extent < 0; });
   std::optional<int64_t> count = NumElements(shape);
   int64_t bytes = 0;
   if (shape.size() > 64) return absl::InvalidArgumentError(absl::StrCat("a tensor of ", shape.size(), " axes"));
-  if (is_negative || !count || __builtin_mul_overflow(*count, dtype->bytes(), &bytes)) {
+  if (is_negative || !count || __builtin_mul_overflow(*count, dtype.bytes(), &bytes)) {
     return Misfit(tensor, 0, "elements");
   }
   uint64_t wanted = static_cast<uint64_t>(bytes);
-  if (tensor.is_external) return ReadExternal(tensor, *dtype, std::move(shape), wanted, files);
+  if (tensor.is_external) return ReadExternal(tensor, dtype, std::move(shape), wanted, files);
 
-  DataField data = FieldOf(*dtype);
+  DataField data = FieldOf(dtype);
   WireReader reader(tensor.message);
   Field field;
   std::optional<Bytes> raw;
@@ -164,7 +174,7 @@ absl::StatusOr<Literal> ReadElements(const Tensor& tensor, const ExternalFiles& 
     if (field.number != data.number) continue;
     ok = ForEachNumber(field, data.width, [&](uint64_t number) {
       // Half types are in the low bits of an int32; every field is little-endian, like we.
-      size_t size = static_cast<size_t>(dtype->bytes()), at = elements.size();
+      size_t size = static_cast<size_t>(dtype.bytes()), at = elements.size();
       elements.resize(at + size);
       std::memcpy(&elements[at], &number, size);
     });
@@ -172,14 +182,47 @@ absl::StatusOr<Literal> ReadElements(const Tensor& tensor, const ExternalFiles& 
   if (!ok || !reader.ok()) return absl::InvalidArgumentError("a tensor's elements are malformed");
   if (!raw) raw = Bytes(reinterpret_cast<const uint8_t*>(elements.data()), elements.size());
   if (raw->size() != wanted) return Misfit(tensor, static_cast<int64_t>(raw->size()), "bytes of elements");
-  Literal literal = importing::WrapElements(*dtype, std::move(shape), {*raw, nullptr});
-  if (dtype->is_bool()) {
+  Literal literal = importing::WrapElements(dtype, std::move(shape), {*raw, nullptr});
+  if (dtype.is_bool()) {
     // Any byte but 0 is true to others; to kernels only 1 is.
     for (uint8_t byte : literal.values<uint8_t>()) {
       if (byte > 1) return absl::InvalidArgumentError("a tensor of bools has an element that is neither 0 nor 1");
     }
   }
   return literal;
+}
+
+}  // namespace
+
+absl::StatusOr<Literal> ReadElements(const Tensor& tensor, const ExternalFiles& files) {
+  std::optional<DataType> dtype = ToDataType(tensor.data_type);
+  if (!dtype) return absl::UnimplementedError(UnsupportedDataType(tensor.data_type));
+  return ReadStored(tensor, *dtype, Shape(tensor.dims.begin(), tensor.dims.end()), files);
+}
+
+absl::StatusOr<Literal> ReadPackedBytes(const Tensor& tensor, int64_t bits, const ExternalFiles& files) {
+  Shape shape(tensor.dims.begin(), tensor.dims.end());
+  const int64_t in_byte = 8 / bits;
+  std::optional<int64_t> count = NumElements(shape);
+  bool is_negative = std::any_of(shape.begin(), shape.end(), [](int64_t extent) { return extent < 0; });
+  if (!count || is_negative) return Misfit(tensor, 0, "elements");
+  if (!shape.empty() && shape.back() % in_byte == 0) {
+    shape.back() /= in_byte;
+  } else {
+    shape = {*count / in_byte + (*count % in_byte != 0)};
+  }
+  return ReadStored(tensor, kUInt8, std::move(shape), files);
+}
+
+std::vector<uint8_t> UnpackBits(const Literal& bytes, int64_t bits, int64_t count) {
+  std::span<const uint8_t> packed = bytes.values<uint8_t>();
+  std::vector<uint8_t> codes(static_cast<size_t>(count));
+  const auto in_byte = static_cast<size_t>(8 / bits);
+  for (size_t i = 0; i < codes.size(); ++i) {
+    codes[i] =
+        static_cast<uint8_t>(packed[i / in_byte] >> (i % in_byte * static_cast<size_t>(bits)) & ((1 << bits) - 1));
+  }
+  return codes;
 }
 
 absl::StatusOr<Literal> ReadElements(const SparseTensor& tensor, const ExternalFiles& files) {

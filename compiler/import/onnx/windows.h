@@ -25,6 +25,9 @@ Operand PadSame(NodeContext& c, Operand x, double value, const Dims& kernel, Win
 // A convolution by the node's attributes, without bias. `out_dtype` as in Convolve.
 Operand PlainConv(NodeContext& c, Operand x, Operand weight, std::string_view out_dtype = "", double border = 0);
 
+// The averages of windows of x, by the node's attributes.
+Operand AveragePooled(NodeContext& c, Operand x);
+
 }  // namespace rvm::onnx
 
 #endif  // RVM_COMPILER_IMPORT_ONNX_WINDOWS_H_

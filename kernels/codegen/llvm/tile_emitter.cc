@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/codegen/llvm/expansion_emitter.h"
 #include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/transpose_vectors.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -45,11 +46,14 @@ class TileEmitter {
     Value* column;          // its first
     Value* base = nullptr;  // kPanels: its first element
     Values masks;           // by vector; empty: all lanes are
+    Values sources;         // the first element of each
   };
   Panel BeginPanel(Value* index);
   Value* Linear(const std::vector<size_t>& axes);
   Value* Widen(DataType from, Value* x);
   Values LoadVectors(const Panel& panel);
+  Value* SourceBase(const Tile::Source& source, Value* panel);
+  Values Expand(const te::Expr& expansion, const Panel& panel);
   Value* LoadVector(Value* address);
   Value* LoadMasked(Value* address, Value* mask);
   Value* EmitGroup(Value* k, int64_t positions);
@@ -57,6 +61,7 @@ class TileEmitter {
   Value* SignBits();
   Value* MultiplyAdd(Value* factor, Value* vector, Value* sum);
   Values EmitStep(Value* row, int64_t height, const Panel& panel, Value* k, int64_t positions, Values sums);
+  Values EmitScaled(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums);
   Values EmitDepth(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums);
   Values EmitInnermost(Value* row, int64_t height, const Panel& panel, Values sums);
   void EmitSums(Value* row, int64_t height, const Panel& panel);
@@ -109,11 +114,13 @@ Value* TileEmitter::Linear(const std::vector<size_t>& axes) {
 }
 
 TileEmitter::Panel TileEmitter::BeginPanel(Value* index) {
-  Panel panel{index, b_.CreateNSWMul(index, I64(t_.panel())), nullptr, {}};
+  Panel panel{index, b_.CreateNSWMul(index, I64(t_.panel())), nullptr, {}, {}};
   if (t_.overlaps) {
     panel.column = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, panel.column, I64(columns_.constant() - t_.panel()));
   }
-  if (t_.access == Tile::Access::kPanels) {
+  if (!t_.sources.empty()) {
+    for (const Tile::Source& source : t_.sources) panel.sources.push_back(SourceBase(source, index));
+  } else if (t_.access == Tile::Access::kPanels) {
     Value* number = b_.CreateNSWAdd(b_.CreateNSWMul(Linear(t_.outer), e_.EmitExtent(panels_)), index);
     Dim depth = t_.panel() * t_.group * Steps();
     for (size_t i = 0; i + 1 < depth_.size(); ++i) depth = depth * depth_[i].extent;
@@ -137,8 +144,40 @@ TileEmitter::Panel TileEmitter::BeginPanel(Value* index) {
   return panel;
 }
 
+// The first element of a constant in the panel of that number, at the bound position of the loops around the tile.
+Value* TileEmitter::SourceBase(const Tile::Source& source, Value* panel) {
+  int64_t depth = t_.panel();
+  for (const schedule::StridedAxis& axis : source.layout.depth) depth *= axis.extent;
+  Value* number = b_.CreateNSWAdd(b_.CreateNSWMul(Linear(source.outer), e_.EmitExtent(panels_)), panel);
+  Value* first = b_.CreateNSWMul(number, I64(depth));
+  return b_.CreateInBoundsGEP(e_.MemoryType(source.tensor.dtype()), e_.pointers.at(source.tensor.get()), first);
+}
+
+// The vectors that are computed from constants, at the bound position of the depth.
+Values TileEmitter::Expand(const Expr& expansion, const Panel& panel) {
+  Values vectors;
+  for (int64_t v = 0; v < t_.vectors; ++v) {
+    vectors.push_back(EmitExpansion(b_, e_, expansion, t_.lanes, [&](const te::ExprNode& read) -> Value* {
+      size_t i = 0;
+      while (t_.sources[i].read != &read) ++i;
+      Value* place = I64(0);
+      for (size_t axis : t_.sources[i].depth) {
+        place = b_.CreateNSWMul(place, e_.EmitExtent(depth_[axis].extent));
+        place = b_.CreateNSWAdd(place, e_.EmitVariable(depth_[axis]));
+      }
+      place = b_.CreateNSWAdd(b_.CreateNSWMul(place, I64(t_.panel())), I64(v * t_.lanes));
+      llvm::Type* element = e_.MemoryType(read.dtype);
+      auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(t_.lanes));
+      llvm::Align align(static_cast<uint64_t>(read.dtype.bytes()));
+      return b_.CreateAlignedLoad(type, b_.CreateInBoundsGEP(element, panel.sources[i], place), align);
+    }));
+  }
+  return vectors;
+}
+
 // At the bound position of the depth, and of the row if the vectors depend on it.
 Values TileEmitter::LoadVectors(const Panel& panel) {
+  if (!t_.sources.empty()) return Expand(t_.vector, panel);
   Value* first;
   if (t_.access == Tile::Access::kPanels) {
     Value* linear = I64(0);
@@ -326,6 +365,15 @@ Values TileEmitter::EmitInnermost(Value* row, int64_t height, const Panel& panel
       b_, last, end, 1, std::move(sums), [&](Value* k, const Values& carried) { return steps(k, 1, carried); }, hints);
 }
 
+// The axes of the depth from `axis` on, whose sums are multiplied by the scale.
+Values TileEmitter::EmitScaled(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums) {
+  Values inner(sums.size(), llvm::Constant::getNullValue(vector_));
+  inner = EmitDepth(axis, row, height, panel, std::move(inner));
+  Values scales = Expand(t_.scale, panel);
+  for (size_t i = 0; i < sums.size(); ++i) sums[i] = MultiplyAdd(scales[i % scales.size()], inner[i], sums[i]);
+  return sums;
+}
+
 Values TileEmitter::EmitDepth(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums) {
   if (axis + 1 == depth_.size()) return EmitInnermost(row, height, panel, std::move(sums));
   LoopRange range{I64(0), e_.EmitExtent(depth_[axis].extent), depth_[axis].extent};
@@ -333,7 +381,9 @@ Values TileEmitter::EmitDepth(size_t axis, Value* row, int64_t height, const Pan
                            [&](Value* at, const Values& carried) {
                              e_.OpenScope();
                              e_.Bind(depth_[axis], at);
-                             Values next = EmitDepth(axis + 1, row, height, panel, carried);
+                             bool scales = t_.scale && t_.scaled_axes == axis + 1;
+                             Values next = scales ? EmitScaled(axis + 1, row, height, panel, carried)
+                                                  : EmitDepth(axis + 1, row, height, panel, carried);
                              e_.CloseScope();
                              return next;
                            },
@@ -346,7 +396,9 @@ void TileEmitter::EmitSums(Value* row, int64_t height, const Panel& panel) {
   auto per_strand = static_cast<size_t>(NumSums(height));
   Values sums(per_strand * static_cast<size_t>(strands), llvm::Constant::getNullValue(vector_));
   e_.OpenScope();
-  sums = EmitDepth(0, row, height, panel, std::move(sums));
+  bool scales = t_.scale && t_.scaled_axes == 0;
+  sums =
+      scales ? EmitScaled(0, row, height, panel, std::move(sums)) : EmitDepth(0, row, height, panel, std::move(sums));
   e_.CloseScope();
   for (size_t s = 1; s < static_cast<size_t>(strands); ++s) {
     for (size_t i = 0; i < per_strand; ++i) {
