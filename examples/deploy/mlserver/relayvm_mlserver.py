@@ -8,7 +8,7 @@ import relayvm_runtime
 from mlserver import MLModel
 from mlserver.codecs import NumpyCodec
 from mlserver.errors import MLServerError
-from mlserver.types import InferenceRequest, InferenceResponse, MetadataTensor
+from mlserver.types import InferenceRequest, InferenceResponse, MetadataTensor, ResponseOutput
 from mlserver.utils import get_model_uri
 from relayvm_runtime import oip
 
@@ -27,8 +27,8 @@ class RelayVM(MLModel):
         try:
             # In a thread, so that other requests are answered meanwhile.
             result = await self.program.call_async(**oip.decode(self.program, inputs))
-            outputs = oip.encode(self.program, result, as_arrays=True)
+            outputs = oip.encode(self.program, result)
         except relayvm_runtime.Error as error:
             raise MLServerError(str(error), status_code=oip.http_status(error)) from error
         return InferenceResponse(model_name=self.name, model_version=self.version,
-                                 outputs=[NumpyCodec.encode_output(one["name"], one["data"]) for one in outputs])
+                                 outputs=[ResponseOutput(**one) for one in outputs])
