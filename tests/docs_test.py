@@ -91,6 +91,9 @@ class Docs(relayvm.TestCase):
     def test_language(self):
         self.check_page("docs/language.md", 11)
 
+    def test_generation(self):
+        self.check_page("docs/generation.md", 7)
+
     def test_gradients(self):
         self.check_page("docs/gradients.md", 7)
 

@@ -52,7 +52,7 @@ ROOMS = {
     "passes": {"analysis", "diagnostics", "ir", "ops", "target", "text"},
     "bytecode": {"analysis", "diagnostics", "ir", "lowering", "ops", "target"},
     "import": {"builder", "diagnostics", "ir", "ops", "typing"},
-    "driver": {"bytecode", "diagnostics", "ir", "lowering", "ops", "passes", "target", "text", "typing"},
+    "driver": {"bytecode", "diagnostics", "import", "ir", "lowering", "ops", "passes", "target", "text", "typing"},
 }
 # The one folder that may see LLVM.
 LLVM = re.compile(r"#include [<\"](llvm|llvm-c|clang|lld)/")

@@ -328,7 +328,7 @@ class Tools(relayvm.TestCase):
 
     def test_extents_named_like_words_of_the_language(self):
         program, weights = (os.path.join(self.place, name) for name in ("program.relay", "program.safetensors"))
-        for name in ("float32", "int8", "type", "List", "extern"):
+        for name in ("float32", "int8", "type", "List", "extern", "import"):
             types = relayvm.must(relayvm.COMPILER, "check", self.model, "--types", "--shape", f"x={name},3")
             self.assertIn(f"Tensor[({name}_, 3), float32]", types)
             relayvm.must(relayvm.COMPILER, "import", self.model, "--shape", f"x={name},3", "-o", program)

@@ -27,6 +27,7 @@
 #include "capi/sized_struct.h"
 #include "capi/tensor.h"
 #include "compiler/diagnostics/diagnostics.h"
+#include "compiler/driver/program_files.h"
 #include "compiler/import/import_options.h"
 #include "compiler/import/onnx/import.h"
 #include "compiler/import/torch/import.h"
@@ -165,10 +166,30 @@ absl::StatusOr<driver::CompileOptions> ReadOptions(const rvm_compile_options* gi
   return options;
 }
 
+absl::StatusOr<driver::ProgramFiles> ReadImports(const rvm_compile_options* given) {
+  driver::ProgramFiles files;
+  rvm_compile_options read = {};
+  if (given != nullptr) RVM_RETURN_IF_ERROR(ReadStruct(given, "rvm_compile_options", read));
+  for (size_t i = 0; i < read.import_count; ++i) {
+    if (read.imports == nullptr || read.imports[i].name == nullptr || read.imports[i].text == nullptr)
+      return absl::InvalidArgumentError("`imports`: saw NULL; expected names and texts");
+    files.AddText(read.imports[i].name, std::string(read.imports[i].text, read.imports[i].size));
+  }
+  if (read.import_folder == nullptr)
+    files.set_reads_no_files();
+  else
+    files.set_folder(read.import_folder);
+  return files;
+}
+
 absl::Status Compile(uint32_t source, diagnostics::Diagnostics& diagnostics, const rvm_compile_options* given,
                      rvm_compilation& result) {
   RVM_ASSIGN_OR_RETURN(driver::CompileOptions options, ReadOptions(given));
-  RVM_ASSIGN_OR_RETURN(driver::CompiledProgram program, driver::Compile(source, diagnostics, std::move(options)));
+  RVM_ASSIGN_OR_RETURN(driver::ProgramFiles files, ReadImports(given));
+  options.files = &files;
+  absl::StatusOr<driver::CompiledProgram> compiled = driver::Compile(source, diagnostics, std::move(options));
+  result.warnings = files.warnings();
+  RVM_ASSIGN_OR_RETURN(driver::CompiledProgram program, std::move(compiled));
   result.bytes = Encode(**program.executable);
   result.has_bytes = true;
   return absl::OkStatus();
@@ -185,8 +206,14 @@ std::string TypesJson(const ir::Module& module) {
   return std::move(json).Take();
 }
 
-absl::Status Check(uint32_t source, diagnostics::Diagnostics& diagnostics, rvm_compilation& result) {
-  RVM_ASSIGN_OR_RETURN(ir::Module parsed, driver::Parse(source, diagnostics));
+absl::Status Check(uint32_t source, diagnostics::Diagnostics& diagnostics, const rvm_compile_options* given,
+                   rvm_compilation& result) {
+  RVM_ASSIGN_OR_RETURN(driver::ProgramFiles files, ReadImports(given));
+  RVM_ASSIGN_OR_RETURN(ir::Module parsed, driver::Parse(source, diagnostics, {}, &files));
+  result.warnings = files.warnings();
+  for (driver::ParamFile& file : files.TakeWeights()) {
+    result.weights.insert(result.weights.end(), file.tensors.begin(), file.tensors.end());
+  }
   result.text = text::PrintModule(parsed);
   RVM_ASSIGN_OR_RETURN(ir::Module module, driver::TypeModule(std::move(parsed), diagnostics, {}, nullptr, {}));
   RVM_RETURN_IF_ERROR(driver::CheckInstances(module, diagnostics));
@@ -295,7 +322,13 @@ rvm_compilation* rvm_compile(const char* name, const char* text, size_t size, co
 }
 
 rvm_compilation* rvm_check(const char* name, const char* text, size_t size) {
-  return rvm::capi::OfText(name, text, size, rvm::capi::Check);
+  return rvm_check_with(name, text, size, nullptr);
+}
+
+rvm_compilation* rvm_check_with(const char* name, const char* text, size_t size, const rvm_compile_options* options) {
+  return rvm::capi::OfText(name, text, size, [&](uint32_t source, auto& diagnostics, rvm_compilation& result) {
+    return rvm::capi::Check(source, diagnostics, options, result);
+  });
 }
 
 rvm_compilation* rvm_import_onnx(const void* bytes, size_t size, const rvm_import_options* options) {

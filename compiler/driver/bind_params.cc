@@ -52,7 +52,13 @@ class Binder {
     }
   }
 
-  bool HasCandidate(const ir::Var* var) const { return by_identifier_.contains(AsIdentifier(var->name)); }
+  // Returns true if a file whose tensors are for parameters of `@main`, too, has one of the name of `var`.
+  bool BindsParam(const ir::Var* var) const {
+    auto found = by_identifier_.find(AsIdentifier(var->name));
+    return found != by_identifier_.end() &&
+           std::any_of(found->second.begin(), found->second.end(),
+                       [](const Candidate& candidate) { return candidate.file->binds_main; });
+  }
 
   // The tensor for `var`; null after an error was reported.
   const Literal* Find(const ir::Var* var) {
@@ -279,7 +285,7 @@ void BindMain(ir::Module& module, Binder& binder, Bindings& bindings, diagnostic
   const ir::GlobalFunction* global = module.FindFunction("main");
   if (global == nullptr) return;
   ir::Function& main = *global->function;
-  auto is_named = [&](const ir::Var* param) { return binder.HasCandidate(param); };
+  auto is_named = [&](const ir::Var* param) { return binder.BindsParam(param); };
   if (std::none_of(main.params.begin(), main.params.end(), is_named)) return;
   if (weights.main_is_called = MentionsMain(module); weights.main_is_called) return;
   SolvedDims solved(main, diagnostics);

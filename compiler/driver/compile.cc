@@ -18,6 +18,7 @@
 #include "compiler/driver/check_tensors.h"
 #include "compiler/driver/constant_packing.h"
 #include "compiler/driver/device_code.h"
+#include "compiler/driver/program_files.h"
 #include "compiler/lowering/kernel_recipe.h"
 #include "compiler/passes/differentiate/has_transforms.h"
 #include "compiler/passes/placement/device_rules.h"
@@ -276,7 +277,7 @@ absl::StatusOr<ir::Module> TypeModule(ir::Module module, diagnostics::Diagnostic
 }
 
 absl::StatusOr<ir::Module> Parse(uint32_t source, diagnostics::Diagnostics& diagnostics,
-                                 std::span<const std::string> params_files) {
+                                 std::span<const std::string> params_files, ProgramFiles* program_files) {
   ir::Module module;
   bool has_placeholders = false;
   std::vector<ParamFile> files;  // read when the first variable is unknown
@@ -287,19 +288,25 @@ absl::StatusOr<ir::Module> Parse(uint32_t source, diagnostics::Diagnostics& diag
     }
     return HowToDeclare(name, files);
   };
-  if (text::ParseModule(source, module, diagnostics,
-                        {.has_placeholders = &has_placeholders, .note_of_unknown = note_of_unknown})) {
-    return module;
+  text::ParseOptions options{.has_placeholders = &has_placeholders, .note_of_unknown = note_of_unknown};
+  if (program_files != nullptr) {
+    options.importer = program_files;
+    options.imports = program_files->given();
   }
+  if (text::ParseModule(source, module, diagnostics, options)) return module;
   if (has_placeholders) typing::InferTypes(module, diagnostics);
   return diagnostics.ToStatus();
 }
 
 absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostics& diagnostics,
                                         const std::vector<std::string>& params_files, BoundWeights* weights,
-                                        std::span<const ParamFile> read_files) {
-  RVM_ASSIGN_OR_RETURN(ir::Module module, Parse(source, diagnostics, params_files));
-  return TypeModule(std::move(module), diagnostics, params_files, weights, read_files);
+                                        std::span<const ParamFile> read_files, ProgramFiles* files) {
+  RVM_ASSIGN_OR_RETURN(ir::Module module, Parse(source, diagnostics, params_files, files));
+  std::vector<ParamFile> all(read_files.begin(), read_files.end());
+  if (files != nullptr) {
+    for (ParamFile& file : files->TakeWeights()) all.push_back(std::move(file));
+  }
+  return TypeModule(std::move(module), diagnostics, params_files, weights, all);
 }
 
 absl::StatusOr<ir::Module> PrepareEvaluation(const ir::Module& typed, const std::vector<std::string>& entries,
@@ -320,7 +327,10 @@ absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& 
 
 absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostics& diagnostics,
                                         CompileOptions options) {
-  RVM_ASSIGN_OR_RETURN(ir::Module module, Parse(source, diagnostics, options.params_files));
+  RVM_ASSIGN_OR_RETURN(ir::Module module, Parse(source, diagnostics, options.params_files, options.files));
+  if (options.files != nullptr) {
+    for (ParamFile& file : options.files->TakeWeights()) options.weights.push_back(std::move(file));
+  }
   return CompileModule(std::move(module), diagnostics, std::move(options));
 }
 

@@ -21,6 +21,8 @@
 
 namespace rvm::driver {
 
+class ProgramFiles;
+
 // How far a compilation is: `done` of the `total` parts of a stage. Compile calls it on its own thread.
 using Progress = std::function<void(std::string_view stage, size_t done, size_t total)>;
 
@@ -32,6 +34,7 @@ struct CompileOptions {
   std::vector<std::string> entries;       // empty: DefaultEntries
   std::vector<std::string> params_files;  // weights for the free variables and the parameters of `@main`
   std::vector<ParamFile> weights;         // more of them, already read
+  ProgramFiles* files = nullptr;          // reads the files that the text imports; null: an import is an error
   bool keep_ir = false;                   // fills llvm_ir and assembly
   passes::PassObserver observer;          // sees the program after each pass
   Progress progress;                      // of the stages that may take long; may be null
@@ -59,13 +62,15 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
 
 // Parses a program. After errors in names, also reports the errors of types that do not follow from them.
 // A variable that is not declared, but has the name of a tensor in `params_files`, gets a note how to declare it.
+// `files` reads what the text imports, and then has the weights of it.
 absl::StatusOr<ir::Module> Parse(uint32_t source, diagnostics::Diagnostics& diagnostics,
-                                 std::span<const std::string> params_files = {});
+                                 std::span<const std::string> params_files = {}, ProgramFiles* files = nullptr);
 
 // The first stages alone: parse, bind weights, infer types. Without `params_files` free variables stay.
 absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostics& diagnostics,
                                         const std::vector<std::string>& params_files = {},
-                                        BoundWeights* weights = nullptr, std::span<const ParamFile> read_files = {});
+                                        BoundWeights* weights = nullptr, std::span<const ParamFile> read_files = {},
+                                        ProgramFiles* files = nullptr);
 
 // The same of a module that is not text.
 absl::StatusOr<ir::Module> TypeModule(ir::Module module, diagnostics::Diagnostics& diagnostics,

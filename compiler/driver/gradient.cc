@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "compiler/driver/compile.h"
+#include "compiler/driver/program_files.h"
 #include "compiler/ir/adt.h"
 #include "compiler/ir/module.h"
 #include "compiler/ir/type.h"
@@ -104,7 +105,9 @@ std::string FreeName(const ir::Module& module, std::string name) {
 
 absl::StatusOr<std::string> GradientProgram(uint32_t source, const GradientRequest& request,
                                             diagnostics::Diagnostics& diagnostics) {
-  RVM_ASSIGN_OR_RETURN(ir::Module typed, ParseAndType(source, diagnostics));
+  ProgramFiles files;
+  RVM_ASSIGN_OR_RETURN(ir::Module typed,
+                       ParseAndType(source, diagnostics, {}, nullptr, {}, request.reads_imports ? &files : nullptr));
   RVM_ASSIGN_OR_RETURN(const ir::GlobalFunction* function, FindFunction(typed, request.function));
   if (OpenTypeParam(*function->function) != nullptr) {
     return WrongRequest(absl::StrCat("`@", function->name, "` is polymorphic: its type is `",
@@ -119,11 +122,14 @@ absl::StatusOr<std::string> GradientProgram(uint32_t source, const GradientReque
                                         ") { @", function->name, "(", Names(params), ") })(", Names(by), ")\n}\n");
   // Typing changes the nodes of a module: this one is read again.
   ir::Module module;
-  bool parses = text::ParseModule(source, module, diagnostics) &&
+  ProgramFiles files_again;
+  text::ParseOptions options;
+  if (request.reads_imports) options.importer = &files_again;
+  bool parses = text::ParseModule(source, module, diagnostics, options) &&
                 text::ParseModule(diagnostics.sources().Add(absl::StrCat("gradient of @", function->name), definition),
                                   module, diagnostics);
   if (!parses) return diagnostics.ToStatus();
-  RVM_ASSIGN_OR_RETURN(module, TypeModule(std::move(module), diagnostics));
+  RVM_ASSIGN_OR_RETURN(module, TypeModule(std::move(module), diagnostics, {}, nullptr, files_again.TakeWeights()));
   if (!BindParams(module, {}, diagnostics)) return diagnostics.ToStatus();
   RVM_ASSIGN_OR_RETURN(module,
                        passes::RunPasses(module, {name}, diagnostics, {.opt_level = 2, .until = "lambda_lift"}));

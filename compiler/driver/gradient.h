@@ -15,6 +15,8 @@ struct GradientRequest {
   std::string function = "main";
   // Parameters of the function, with or without `%`. Empty: all that a gradient can be taken by.
   std::vector<std::string> parameters;
+  // The text may import files: see ProgramFiles.
+  bool reads_imports = false;
 };
 
 // The text of a program with the function `@NAME_grad`, which takes what `@NAME` takes and gives its result and a tuple

@@ -22,6 +22,8 @@ struct ParamFile {
   std::map<std::string, Literal, std::less<>> tensors;
   // Tensors of a form we do not read, and why: an error only if one is asked for.
   std::map<std::string, std::string, std::less<>> unreadable;
+  // The parameters of `@main` can be bound to its tensors, too; else only free variables.
+  bool binds_main = true;
 };
 
 // A .npz, .safetensors, .npy or .params file (told apart by content; a .npy is one tensor with the

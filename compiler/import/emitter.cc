@@ -23,7 +23,7 @@ constexpr int64_t kFirstOwnDim = int64_t{1} << 40;
 
 // Returns true if the text of a program could not tell an extent of that name from a dtype, a type or a keyword.
 bool HasMeaningInTypes(std::string_view name) {
-  constexpr std::string_view kWords[] = {"List", "Option", "data", "def", "extern", "free_var", "type"};
+  constexpr std::string_view kWords[] = {"List", "Option", "data", "def", "extern", "free_var", "import", "type"};
   return ParseDataType(name) || std::find(std::begin(kWords), std::end(kWords), name) != std::end(kWords);
 }
 

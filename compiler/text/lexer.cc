@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdint>
 #include <utility>
 
@@ -98,9 +99,9 @@ class Lexer {
   void Next() {
     size_t begin = at_;
     char c = text_[at_];
-    if (IsIdentStart(c)) return Add(TokenKind::kIdent, begin, EndOfName(begin));
+    if (IsIdentStart(c)) return Add(TokenKind::kIdent, begin, BeginsType() ? EndOfPath(begin) : EndOfName(begin));
     if ((c == '%' || c == '@') && IsIdent(At(at_ + 1))) {
-      size_t end = EndOfName(at_ + 1);
+      size_t end = c == '@' ? EndOfPath(at_ + 1) : EndOfName(at_ + 1);
       Add(c == '%' ? TokenKind::kLocal : TokenKind::kGlobal, begin, end);
       tokens_.back().text.remove_prefix(1);
       return;
@@ -132,6 +133,17 @@ class Lexer {
     }
     while (IsIdent(At(at))) ++at;
     return at;
+  }
+
+  // A name with the names of the files that it is imported from, as in `step.f`.
+  size_t EndOfPath(size_t at) const {
+    for (at = EndOfName(at); At(at) == '.' && IsIdentStart(At(at + 1));) at = EndOfName(at + 1);
+    return at;
+  }
+  // Returns true if the name of a type that is defined comes next.
+  bool BeginsType() const {
+    return !tokens_.empty() && tokens_.back().kind == TokenKind::kIdent &&
+           (tokens_.back().text == "type" || tokens_.back().text == "data");
   }
 
   void Number() {
@@ -179,6 +191,38 @@ class Lexer {
 
 std::vector<Token> Lex(uint32_t source, diagnostics::Diagnostics& diagnostics, std::vector<Comment>* comments) {
   return Lexer(source, diagnostics, comments).Run();
+}
+
+std::optional<std::string> Unquote(const Token& token, diagnostics::Diagnostics& diagnostics) {
+  std::string_view text = token.text.substr(1, token.text.size() - 2);
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\') {
+      result.push_back(text[i]);
+      continue;
+    }
+    char escape = text[++i];
+    if (escape == 'n')
+      result.push_back('\n');
+    else if (escape == 't')
+      result.push_back('\t');
+    else if (escape == 'r')
+      result.push_back('\r');
+    else if (escape == '0')
+      result.push_back('\0');
+    else if (escape == '\\' || escape == '"' || escape == '\'')
+      result.push_back(escape);
+    else if (escape == 'x' && i + 2 < text.size() && std::isxdigit(text[i + 1]) && std::isxdigit(text[i + 2])) {
+      result.push_back(static_cast<char>(std::stoi(std::string(text.substr(i + 1, 2)), nullptr, 16)));
+      i += 2;
+    } else {
+      diagnostics.Error(token.span, DiagnosticKind::kBadEscape,
+                        absl::StrCat("unknown escape `\\", std::string(1, escape),
+                                     "`; expected one of \\n \\t \\r \\0 \\\\ \\\" \\' \\xHH"));
+      return std::nullopt;
+    }
+  }
+  return result;
 }
 
 }  // namespace rvm::text

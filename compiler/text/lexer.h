@@ -3,6 +3,8 @@
 #define RVM_COMPILER_TEXT_LEXER_H_
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -38,6 +40,9 @@ struct Comment {
 // Comments are not tokens; they are appended to `comments` unless it is null.
 std::vector<Token> Lex(uint32_t source, diagnostics::Diagnostics& diagnostics,
                        std::vector<Comment>* comments = nullptr);
+
+// Returns the text that a kString token denotes; reports an unknown escape sequence.
+std::optional<std::string> Unquote(const Token& token, diagnostics::Diagnostics& diagnostics);
 
 }  // namespace rvm::text
 

@@ -25,13 +25,41 @@ bool Names::IsOfPrelude(std::string_view& name) const {
 }
 
 std::string Names::FunctionNameInModule(std::string_view name) const {
-  bool is_taken = in_prelude_ && program_.functions.contains(Abseil(name));
-  return absl::StrCat(is_taken ? Abseil(kPreludePrefix) : "", Abseil(name));
+  bool is_taken = !prefix_.empty() || program_.functions.contains(Abseil(name));
+  if (in_prelude_) return absl::StrCat(is_taken ? Abseil(kPreludePrefix) : "", Abseil(name));
+  if (prefix_.empty() || name.starts_with(kPreludePrefix)) return std::string(name);
+  return name == "main" ? prefix_ : absl::StrCat(prefix_, ".", Abseil(name));
 }
 
 std::string Names::TypeNameInModule(std::string_view name) const {
-  bool is_taken = in_prelude_ && program_.types.contains(Abseil(name));
-  return absl::StrCat(is_taken ? Abseil(kPreludePrefix) : "", Abseil(name));
+  bool is_taken = !prefix_.empty() || program_.types.contains(Abseil(name));
+  if (in_prelude_) return absl::StrCat(is_taken ? Abseil(kPreludePrefix) : "", Abseil(name));
+  if (prefix_.empty() || name.starts_with(kPreludePrefix)) return std::string(name);
+  return absl::StrCat(prefix_, ".", Abseil(name));
+}
+
+const Names::Function* Names::ImportFunction(std::string_view name, std::string_view name_in_module, ir::Span span) {
+  Scope& scope = IsOfPrelude(name) ? prelude_ : program_;
+  auto [entry, is_new] = scope.functions.try_emplace(std::string(name), Function{std::string(name_in_module), span});
+  return is_new ? nullptr : &entry->second;
+}
+
+const ir::AdtDef* Names::ImportType(std::string_view name, ir::AdtDef* adt) {
+  bool is_of_prelude = IsOfPrelude(name);
+  auto [entry, is_new] = (is_of_prelude ? prelude_ : program_).types.try_emplace(std::string(name), adt);
+  if (!is_new) return entry->second;
+  if (!is_of_prelude) return nullptr;
+  for (ir::Constructor* constructor : adt->constructors)
+    prelude_.constructors[constructor->name].push_back(constructor);
+  return nullptr;
+}
+
+const ir::AdtDef* Names::UseTypeOfPrelude(std::string_view name, ir::AdtDef* adt) {
+  auto [entry, is_new] = program_.types.try_emplace(std::string(name), adt);
+  if (!is_new) return entry->second;
+  for (ir::Constructor* constructor : adt->constructors)
+    program_.constructors[constructor->name].push_back(constructor);
+  return nullptr;
 }
 
 const Names::Function* Names::DefineFunction(std::string_view name, ir::Span span) {

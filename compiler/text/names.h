@@ -26,6 +26,9 @@ class Names {
     ir::Span span;
   };
 
+  // `prefix`: that of the text's definitions in the module (ParseOptions::prefix).
+  explicit Names(std::string prefix) : prefix_(std::move(prefix)) {}
+
   // Whether the text being read is the Prelude's.
   void set_in_prelude(bool in_prelude) { in_prelude_ = in_prelude; }
   // The types of the Prelude that the program mentions. Their constructors hide those of other Prelude types.
@@ -38,6 +41,11 @@ class Names {
   // Define `name` in the scope being read. Return the earlier definition of that name in the scope, or null.
   const Function* DefineFunction(std::string_view name, ir::Span span);
   const ir::AdtDef* DefineType(std::string_view name, ir::AdtDef* adt);
+  // Define a name for what another file defines. Return the earlier definition of that name, or null.
+  const Function* ImportFunction(std::string_view name, std::string_view name_in_module, ir::Span span);
+  const ir::AdtDef* ImportType(std::string_view name, ir::AdtDef* adt);
+  // Makes the Prelude's type `adt` the program's as well: the program defines it in the same way.
+  const ir::AdtDef* UseTypeOfPrelude(std::string_view name, ir::AdtDef* adt);
   // Makes the program's definition of `name` the Prelude's as well.
   void ShareWithPrelude(std::string_view name);
   void DefineConstructor(ir::Constructor* constructor);
@@ -63,6 +71,7 @@ class Names {
   // Whether `name` begins with `prelude.`; removes that prefix.
   bool IsOfPrelude(std::string_view& name) const;
 
+  std::string prefix_;
   Scope program_;
   Scope prelude_;
   absl::flat_hash_set<std::string> mentioned_;

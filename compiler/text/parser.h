@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ir/module.h"
+#include "compiler/text/imports.h"
 #include "compiler/text/name_places.h"
 
 namespace rvm::text {
@@ -21,6 +23,13 @@ struct ParseOptions {
   std::function<std::string(std::string_view name)> note_of_unknown;
   // Receives the places of names in the program, also those in definitions with errors, up to the error.
   NamePlaces* names = nullptr;
+  // Reads the files that the text imports. Null: an import is an error.
+  Importer* importer = nullptr;
+  // Imports that the text does not have; one of a name that the text also imports takes its place.
+  std::span<const ImportLine> imports = {};
+  // The prefix of the names of an imported file in the module: its `@main` is called `@PREFIX`, its `@f` `@PREFIX.f`;
+  // what it uses of the Prelude is called `@prelude.f`. Empty for the program itself.
+  std::string_view prefix = {};
 };
 
 // Adds the definitions of `source` to `module`, and the definitions of the Prelude (compiler/prelude) that `source`

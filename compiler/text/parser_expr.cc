@@ -348,16 +348,21 @@ ir::Expr* Parser::ParseName() {
   return ErrorExpr(From(first.span));
 }
 
-// `List.Nil`.
+// `List.Nil`, or `step.Config.Small` of a type that is imported.
 ir::Constructor* Parser::AcceptQualifiedConstructor() {
   if (!PeekIs(".", 1) || Peek(2).kind != TokenKind::kIdent) return nullptr;
-  const ir::AdtDef* adt = names_.FindType(Peek().text);
+  std::string type(Peek().text);
+  size_t last = 2;  // the token that names the constructor
+  for (; PeekIs(".", last + 1) && Peek(last + 2).kind == TokenKind::kIdent; last += 2)
+    absl::StrAppend(&type, ".", Abseil(Peek(last).text));
+  const ir::AdtDef* adt = names_.FindType(type);
   if (adt == nullptr) return nullptr;
   for (ir::Constructor* constructor : adt->constructors) {
-    if (constructor->name != Peek(2).text) continue;
-    NoteType(adt, Peek().span);
-    NoteConstructor(constructor, Peek(2).span);
-    at_ += 3;
+    if (constructor->name != Peek(last).text) continue;
+    const Token& before = Peek(last - 2);
+    NoteType(adt, {Peek().span.source, Peek().span.begin, before.span.end});
+    NoteConstructor(constructor, Peek(last).span);
+    at_ += last + 1;
     return constructor;
   }
   return nullptr;

@@ -292,7 +292,7 @@ bool Parser::ParseAttrValue(ir::AttrValue& value) {
     return true;
   }
   if (token.kind == TokenKind::kString && !negative) {
-    std::optional<std::string> text = Unquote(token);
+    std::optional<std::string> text = Unquote(token, diagnostics_);
     if (text) value = *std::move(text);
     return text.has_value();
   }
@@ -317,38 +317,6 @@ bool Parser::ParseAttrValue(ir::AttrValue& value) {
         absl::StrCat("saw `", Abseil(token.text),
                      "`; expected an attribute: a number, a string, True, False, None or a list"));
   return false;
-}
-
-std::optional<std::string> Parser::Unquote(const Token& token) {
-  std::string_view text = token.text.substr(1, token.text.size() - 2);
-  std::string result;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '\\') {
-      result.push_back(text[i]);
-      continue;
-    }
-    char escape = text[++i];
-    if (escape == 'n')
-      result.push_back('\n');
-    else if (escape == 't')
-      result.push_back('\t');
-    else if (escape == 'r')
-      result.push_back('\r');
-    else if (escape == '0')
-      result.push_back('\0');
-    else if (escape == '\\' || escape == '"' || escape == '\'')
-      result.push_back(escape);
-    else if (escape == 'x' && i + 2 < text.size() && std::isxdigit(text[i + 1]) && std::isxdigit(text[i + 2])) {
-      result.push_back(static_cast<char>(std::stoi(std::string(text.substr(i + 1, 2)), nullptr, 16)));
-      i += 2;
-    } else {
-      Error(token.span, DiagnosticKind::kBadEscape,
-            absl::StrCat("unknown escape `\\", std::string(1, escape),
-                         "`; expected one of \\n \\t \\r \\0 \\\\ \\\" \\' \\xHH"));
-      return std::nullopt;
-    }
-  }
-  return result;
 }
 
 }  // namespace rvm::text

@@ -26,7 +26,7 @@ namespace {
 bool IsAdtKeyword(std::string_view text) { return text == "type" || text == "data"; }
 // Keywords that begin a definition; they cannot name a type.
 bool IsDefinitionKeyword(std::string_view text) {
-  return text == "def" || IsAdtKeyword(text) || text == "extern" || text == "free_var";
+  return text == "def" || IsAdtKeyword(text) || text == "extern" || text == "free_var" || text == "import";
 }
 // `int32`, `float32x4`, `Tensor`, ...
 bool IsBuiltInType(std::string_view name) {
@@ -133,12 +133,7 @@ void Parser::Enter(const Source& source) {
 
 // Declares all names before definitions are parsed, because definitions may refer to later ones.
 void Parser::DeclareAll() {
-  for (ir::AdtDef* adt : module_.adts) {
-    names_.DefineType(adt->name, adt);
-    for (ir::Constructor* constructor : adt->constructors) names_.DefineConstructor(constructor);
-  }
-  for (const ir::GlobalFunction& function : module_.functions) names_.DefineFunction(function.name, function.span);
-  for (ir::Var* var : module_.free_vars) Push(var);
+  DeclareSurroundings();
   for (const Source& source : sources_) {
     Enter(source);
     DeclareSource();
@@ -146,6 +141,26 @@ void Parser::DeclareAll() {
     for (const std::string& type : prelude_.shared_types) names_.ShareWithPrelude(type);
     names_.set_mentioned(std::move(prelude_.mentioned_types));
   }
+}
+
+void Parser::DeclareSurroundings() {
+  for (const Surroundings::Type& type : surroundings_.types) {
+    std::string_view name = type.name;
+    bool is_of_prelude = name.starts_with(kPreludePrefix);
+    if (type.is_imported || is_of_prelude) {
+      names_.ImportType(name, type.adt);
+      continue;
+    }
+    names_.DefineType(name, type.adt);
+    for (ir::Constructor* constructor : type.adt->constructors) names_.DefineConstructor(constructor);
+  }
+  for (const Surroundings::Function& function : surroundings_.functions) {
+    const Names::Function* first = names_.ImportFunction(function.name, function.name_in_module, function.span);
+    if (first == nullptr) continue;
+    std::string what = absl::StrCat("function `@", function.name, "`");
+    Duplicate(function.span, DiagnosticKind::kDuplicateFunction, what, first->span);
+  }
+  for (ir::Var* var : surroundings_.free_vars) Push(var);
 }
 
 void Parser::DeclareSource() {
@@ -177,14 +192,23 @@ void Parser::DeclareAdt(const Token& name) {
     Error(name.span, DiagnosticKind::kReservedName,
           absl::StrCat("`", Abseil(name.text), "` is a type of the language; expected another name"));
   }
-  ir::AdtDef* adt = arena_.New<ir::AdtDef>();
-  adt->name = names_.TypeNameInModule(name.text);
-  adt->span = name.span;
+  const std::vector<std::string>& shared = prelude_.shared_types;
+  bool is_shared =
+      source_.begin == sources_.front().begin && std::find(shared.begin(), shared.end(), name.text) != shared.end();
+  std::string name_of_prelude = absl::StrCat(Abseil(kPreludePrefix), Abseil(name.text));
+  // The type of the Prelude that another file of the program uses already.
+  ir::AdtDef* of_prelude = is_shared ? names_.FindType(name_of_prelude) : nullptr;
+  ir::AdtDef* adt = of_prelude == nullptr ? arena_.New<ir::AdtDef>() : of_prelude;
+  if (of_prelude == nullptr) adt->span = name.span;
   NoteType(adt, name.span);
-  if (const ir::AdtDef* first = names_.DefineType(name.text, adt)) {
+  const ir::AdtDef* first =
+      of_prelude == nullptr ? names_.DefineType(name.text, adt) : names_.UseTypeOfPrelude(name.text, adt);
+  if (first != nullptr) {
     std::string what = absl::StrCat("type `", Abseil(name.text), "`");
     return Duplicate(name.span, DiagnosticKind::kDuplicateType, what, first->span);
   }
+  if (of_prelude != nullptr) return;
+  adt->name = is_shared && !options_.prefix.empty() ? name_of_prelude : names_.TypeNameInModule(name.text);
   module_.adts.push_back(adt);
   ReadAdtParams(*adt, static_cast<size_t>(&name - tokens_.data()) + 1);
 }
@@ -240,7 +264,7 @@ void Parser::ParsePragma() {
   if (Accept("origin") && Expect("=")) {
     if (Peek().kind != TokenKind::kString) {
       Unexpected("a string, the place that what follows comes from");
-    } else if (std::optional<std::string> origin = Unquote(Take())) {
+    } else if (std::optional<std::string> origin = Unquote(Take(), diagnostics_)) {
       diagnostics_.sources().MarkOrigin(begin.source, Peek().span.end, *std::move(origin));
     }
     Expect("]");
@@ -351,6 +375,7 @@ void Parser::ParseFreeVar() {
   }
   module_.free_vars.push_back(var);
   Push(var);
+  if (!options_.prefix.empty()) var->name = absl::StrCat(Abseil(options_.prefix), ".", var->name);
 }
 
 void Parser::ParseDef() {
@@ -422,12 +447,29 @@ void Parser::ParseDefinition(bool adts) {
     ParseDef();
   } else if (PeekIs("free_var")) {
     ParseFreeVar();
+  } else if (PeekIs("import")) {
+    ParseImport();
   } else if (PeekIs("#[")) {
     ParsePragma();
   } else {
     ParseMainExpression();
   }
   WarnOfDiscardedValues(errors);
+}
+
+// Imports have been read already; see FindSurroundings.
+void Parser::ParseImport() {
+  if (auto end = surroundings_.import_ends.find(at_); end != surroundings_.import_ends.end()) {
+    at_ = end->second;
+    return;
+  }
+  Take();
+  if (Peek().kind != TokenKind::kError) {
+    Error(Peek().span, DiagnosticKind::kSyntaxError,
+          absl::StrCat("saw ", Saw(), "; expected a file in quotes, as in `import \"step.onnx\" as @step;`"))
+        .AddNote({}, "the operators and the functions of the Prelude need no import");
+  }
+  LeaveOut();
 }
 
 // With a syntax error in the definition, it is uncertain which expressions are statements.
@@ -466,7 +508,7 @@ void Parser::ParseMainExpression() {
                                         From(begin));
   PlaceGraphVars(*main);
   names_.DefineFunction("main", From(begin));
-  module_.functions.push_back({"main", main, From(begin)});
+  module_.functions.push_back({names_.FunctionNameInModule("main"), main, From(begin)});
 }
 
 namespace {
@@ -510,14 +552,26 @@ bool ParseModule(uint32_t source, ir::Module& module, diagnostics::Diagnostics& 
     }
     tokens.erase(tokens.end() - 2);
   }
-  NeededPrelude prelude = FindNeededPrelude(tokens, module);
+  Surroundings surroundings = FindSurroundings(tokens, module, diagnostics, options);
+  // After an error in an import the names that it would bring are not known.
+  if (surroundings.has_imports && diagnostics.errors() != before) return false;
+  NeededPrelude prelude = FindNeededPrelude(tokens, surroundings);
   if (!prelude.text.empty()) {
     std::vector<Token> more = Lex(diagnostics.sources().Add("<prelude>", prelude.text), diagnostics);
     tokens.insert(tokens.end(), more.begin(), more.end());
   }
-  Parser parser(std::move(tokens), std::move(metadata), std::move(prelude), module, diagnostics, options);
+  bool is_joined = surroundings.has_imports && options.prefix.empty();
+  std::vector<std::string> roots = surroundings.roots;
+  Parser parser(std::move(tokens), std::move(metadata), std::move(surroundings), std::move(prelude), module,
+                diagnostics, options);
   parser.ParseAll();
   bool ok = diagnostics.errors() == before;
+  if (is_joined) {
+    for (const ir::GlobalFunction& function : module.functions) {
+      if (function.span.source == source) roots.push_back(function.name);
+    }
+    FinishImports(roots, module);
+  }
   if (options.has_placeholders != nullptr) {
     *options.has_placeholders = !ok && !parser.left_out() && HaveAllPlaceholders(parser, diagnostics);
   }

@@ -17,6 +17,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "compiler/ir/error_type.h"
 #include "compiler/ir/module.h"
+#include "compiler/text/import_lines.h"
 #include "compiler/text/lexer.h"
 #include "compiler/text/metadata.h"
 #include "compiler/text/name_places.h"
@@ -33,15 +34,17 @@ class Parser {
  public:
   // `tokens` holds one or more sources, each ending with a kEnd token, whose definitions may mention each other. The
   // first is the program, the others belong to the Prelude.
-  Parser(std::vector<Token> tokens, std::optional<Metadata> metadata, NeededPrelude prelude, ir::Module& module,
-         diagnostics::Diagnostics& diagnostics, const ParseOptions& options)
+  Parser(std::vector<Token> tokens, std::optional<Metadata> metadata, Surroundings surroundings, NeededPrelude prelude,
+         ir::Module& module, diagnostics::Diagnostics& diagnostics, const ParseOptions& options)
       : tokens_(std::move(tokens)),
         metadata_(std::move(metadata)),
+        surroundings_(std::move(surroundings)),
         prelude_(std::move(prelude)),
         module_(module),
         arena_(*module.arena),
         diagnostics_(diagnostics),
-        options_(options) {
+        options_(options),
+        names_(std::string(options.prefix)) {
     FindSources();
     MeasureDepths();
   }
@@ -70,6 +73,7 @@ class Parser {
   void FindSources();
   void Enter(const Source& source);
   void DeclareAll();
+  void DeclareSurroundings();
   void DeclareSource();
   void DeclareFunction(const Token& name);
   void ParseDefinition(bool adts);
@@ -85,6 +89,7 @@ class Parser {
   void ParseAdt();
   void ParseDef();
   void ParseFreeVar();
+  void ParseImport();
   void PlaceGraphVars(ir::Function& function);
   bool ParseConstructors(ir::AdtDef& adt);
 
@@ -125,6 +130,8 @@ class Parser {
   // ambiguous and returns the first constructor of that name.
   ir::Constructor* AcceptConstructor();
   ir::Constructor* AcceptQualifiedConstructor();
+  // Consumes the name of a type, which may have the name of a file, as in `step.Config`.
+  Token TakeTypeName();
   ir::Expr* ParseIf();
   bool ParseLetPattern(ir::Span begin, std::vector<Binding>& bindings);
   bool EndStatement(bool is_let);
@@ -194,7 +201,6 @@ class Parser {
   std::optional<Literal> ScalarOf(const Token& token, bool negative, bool is_wide = false);
   static std::optional<Literal> SpecialFloat(std::string_view text, bool negative);
   bool ParseAttrValue(ir::AttrValue& value);
-  std::optional<std::string> Unquote(const Token& token);
 
   // ---- parser_error.cc: error messages and error recovery
   diagnostics::Diagnostic& Error(ir::Span span, diagnostics::DiagnosticKind kind, std::string message) {
@@ -282,6 +288,7 @@ class Parser {
   std::vector<Token> tokens_;
   std::vector<uint32_t> depths_;  // the number of brackets open at each token
   std::optional<Metadata> metadata_;
+  Surroundings surroundings_;
   NeededPrelude prelude_;
   ir::Module& module_;
   ir::Arena& arena_;

@@ -364,8 +364,19 @@ bool Parser::ParseTypeArgs(std::string_view close, std::span<const ir::TypeParam
   return true;
 }
 
-const ir::Type* Parser::ParseNamedType() {
+Token Parser::TakeTypeName() {
   Token name = Take();
+  while (PeekIs(".") && Peek(1).kind == TokenKind::kIdent && Peek(1).span.begin == tokens_[at_ - 1].span.end + 1) {
+    Take();
+    Token rest = Take();
+    name.text = {name.text.data(), static_cast<size_t>(rest.text.data() + rest.text.size() - name.text.data())};
+    name.span.end = rest.span.end;
+  }
+  return name;
+}
+
+const ir::Type* Parser::ParseNamedType() {
+  Token name = TakeTypeName();
   if (ir::TypeParam* param = FindTypeParam(name.text)) {
     NoteTypeParam(param, name.span);
     return arena_.New<ir::ParamType>(param);

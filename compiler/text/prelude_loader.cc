@@ -127,12 +127,13 @@ struct OwnDefinitions {
   absl::flat_hash_map<std::string, std::string> shapes;  // of types
 };
 
-OwnDefinitions FindOwnDefinitions(std::span<const Token> tokens, const ir::Module& module) {
+OwnDefinitions FindOwnDefinitions(std::span<const Token> tokens, const Surroundings& surroundings) {
   OwnDefinitions own;
-  for (const ir::GlobalFunction& function : module.functions) own.names.insert("@" + function.name);
-  for (const ir::AdtDef* adt : module.adts) {
-    own.names.insert(adt->name);
-    for (const ir::Constructor* constructor : adt->constructors) own.constructors.insert(constructor->name);
+  for (const Surroundings::Function& function : surroundings.functions) own.names.insert("@" + function.name);
+  for (const Surroundings::Type& type : surroundings.types) {
+    own.names.insert(type.name);
+    if (type.is_imported || type.name.starts_with(kPreludePrefix)) continue;
+    for (const ir::Constructor* constructor : type.adt->constructors) own.constructors.insert(constructor->name);
   }
   int depth = 0;
   bool in_type = false;
@@ -210,16 +211,15 @@ const PreludeNames& GetPreludeNames() {
   return names;
 }
 
-NeededPrelude FindNeededPrelude(std::span<const Token> tokens, const ir::Module& module) {
+NeededPrelude FindNeededPrelude(std::span<const Token> tokens, const Surroundings& surroundings) {
   const Index& index = PreludeIndex();
-  OwnDefinitions own = FindOwnDefinitions(tokens, module);
+  OwnDefinitions own = FindOwnDefinitions(tokens, surroundings);
   NeededPrelude result;
-  absl::flat_hash_set<std::string> provided;  // definitions of the Prelude that the program defines
+  absl::flat_hash_set<std::string> provided;  // definitions of the Prelude that are there already
   for (const std::string& name : own.names) {
     if (IsShared(index, own, name)) result.shared_types.push_back(name);
-    std::string qualified = name.starts_with("@") ? "@" : "";
-    absl::StrAppend(&qualified, Abseil(kPreludePrefix), name.substr(qualified.size()));
-    if (own.names.contains(qualified)) provided.insert(name);
+    std::string plain = name;
+    if (StripPreludePrefix(plain)) provided.insert(plain);
   }
   provided.insert(result.shared_types.begin(), result.shared_types.end());
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "compiler/ir/module.h"
+#include "compiler/text/import_lines.h"
 #include "compiler/text/lexer.h"
 
 namespace rvm::text {
@@ -31,7 +31,7 @@ struct PreludeNames {
 };
 const PreludeNames& GetPreludeNames();
 
-NeededPrelude FindNeededPrelude(std::span<const Token> tokens, const ir::Module& module);
+NeededPrelude FindNeededPrelude(std::span<const Token> tokens, const Surroundings& surroundings);
 
 }  // namespace rvm::text
 

@@ -16,7 +16,9 @@
 #include "base/stack_guard.h"
 #include "base/value.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/text/import_lines.h"
 #include "compiler/text/lexer.h"
+#include "compiler/text/names.h"
 #include "compiler/text/parser.h"
 #include "compiler/text/precedence.h"
 #include "compiler/text/saved_module.h"
@@ -49,14 +51,20 @@ class Printer {
  public:
   explicit Printer(const diagnostics::SourceMap* sources = nullptr) : sources_(sources) {}
   // Prints only the definitions of the text `source`.
-  Printer(uint32_t source, const diagnostics::SourceMap& sources, std::vector<Comment> comments)
-      : sources_(&sources), source_(source), text_(sources.text(source)), comments_(std::move(comments)) {
+  Printer(uint32_t source, const diagnostics::SourceMap& sources, std::vector<Comment> comments,
+          std::vector<ImportLine> imports)
+      : sources_(&sources),
+        source_(source),
+        text_(sources.text(source)),
+        comments_(std::move(comments)),
+        imports_(std::move(imports)) {
     std::erase_if(comments_, [](const Comment& comment) { return IsTypeNote(comment.text); });
   }
 
   std::string Print(const ir::Module& module) {
     FindSharedNames(module);
     out_ = "#[version = \"0.0.5\"]\n";
+    PrintImports();
     for (const ir::AdtDef* adt : module.adts) {
       if (IsWanted(adt->span)) PrintAdt(*adt);
     }
@@ -139,7 +147,11 @@ class Printer {
       for (const ir::Constructor* constructor : adt->constructors) by_name[constructor->name].push_back(constructor);
     }
     for (auto& [name, all] : by_name) {
-      if (all.size() == 1) continue;
+      for (const ir::Constructor* constructor : all) {
+        if (IsImported(*constructor->adt)) qualified_.insert(constructor);
+      }
+      std::erase_if(all, [&](const ir::Constructor* constructor) { return qualified_.contains(constructor); });
+      if (all.size() <= 1) continue;
       auto is_own = [&](const ir::Constructor* constructor) { return IsWanted(constructor->adt->span); };
       bool own_comes_first = std::count_if(all.begin(), all.end(), is_own) == 1;
       for (const ir::Constructor* constructor : all) {
@@ -147,9 +159,26 @@ class Printer {
       }
     }
   }
+  // A type of another file, whose constructors are written with its name.
+  bool IsImported(const ir::AdtDef& adt) const {
+    return !IsWanted(adt.span) && adt.name.find('.') != std::string::npos && !adt.name.starts_with(kPreludePrefix);
+  }
   std::string NameOf(const ir::Constructor& constructor) const {
     return qualified_.contains(&constructor) ? absl::StrCat(constructor.adt->name, ".", constructor.name)
                                              : constructor.name;
+  }
+
+  void PrintImports() {
+    for (const ImportLine& line : imports_) {
+      if (&line == &imports_.front()) out_ += "\n";
+      FlushComments(line.span);
+      absl::StrAppend(&out_, "import ", ir::AttrValue(line.path).ToString(), " as @", line.name);
+      absl::StrAppend(&out_, line.options.empty() ? "" : "(");
+      List(line.options, [&](const ImportLine::Option& option) {
+        absl::StrAppend(&out_, option.name, "=", ir::AttrValue(option.value).ToString());
+      });
+      absl::StrAppend(&out_, line.options.empty() ? ";\n" : ");\n");
+    }
   }
 
   static std::string Annotation(const ir::Type* type) {
@@ -500,6 +529,7 @@ class Printer {
   std::string_view text_;
   bool prints_metadata_ = false;
   std::vector<Comment> comments_;
+  std::vector<ImportLine> imports_;
   size_t next_comment_ = 0;
   std::string out_;
   int indent_ = 0;
@@ -516,13 +546,13 @@ std::string PrintModule(const ir::Module& module, const diagnostics::SourceMap* 
 }
 std::string PrintExpr(const ir::Expr* expr) { return Printer().Print(expr); }
 
-std::string Format(uint32_t source, diagnostics::Diagnostics& diagnostics) {
+std::string Format(uint32_t source, diagnostics::Diagnostics& diagnostics, Importer* importer) {
   ir::Module module;
-  if (!ParseModule(source, module, diagnostics)) return "";
+  if (!ParseModule(source, module, diagnostics, {.importer = importer})) return "";
   if (IsSavedModule(diagnostics.sources().text(source))) return PrintModule(module);
   std::vector<Comment> comments;
-  Lex(source, diagnostics, &comments);
-  return Printer(source, diagnostics.sources(), std::move(comments)).Print(module);
+  ImportLines imports = ReadImportLines(Lex(source, diagnostics, &comments), diagnostics);
+  return Printer(source, diagnostics.sources(), std::move(comments), std::move(imports.lines)).Print(module);
 }
 
 }  // namespace rvm::text

@@ -8,6 +8,7 @@
 
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ir/module.h"
+#include "compiler/text/imports.h"
 
 namespace rvm::text {
 
@@ -18,8 +19,8 @@ std::string PrintExpr(const ir::Expr* expr);
 
 // Parses `source` and prints it with its comments, each on a line above what it preceded. The predecessor's comments on
 // types (`/* ty=... */`) are left out; references to the metadata section stay, and so does that section.
-// Empty if errors were reported.
-std::string Format(uint32_t source, diagnostics::Diagnostics& diagnostics);
+// Empty if errors were reported. `importer` declares what the text imports; null: imports are errors.
+std::string Format(uint32_t source, diagnostics::Diagnostics& diagnostics, Importer* importer = nullptr);
 
 }  // namespace rvm::text
 

@@ -2,9 +2,11 @@
 
 #include <cctype>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "compiler/ops/suggest_operator.h"
@@ -72,6 +74,8 @@ const char* const kPrograms[] = {
     "def @main(%x: (int32, int32)) -> int32 { match (%x) { (_, _) => ({ let %y = %x; %y }).0, (%a, %b) => ({ let %c = "
     "%a; %c }) + %b } }",
     "type A { X(B[int32]), Y(List[A]) }\ntype B[T] { Z(T, A) }\ndef @main() -> A { Y(Cons(X(Z(1, Y(Nil))), Nil)) }",
+    "type lib.T { A(int32), B }\nfree_var %lib.w: int32;\ndef @lib.f(%x: lib.T) -> int32 { match (%x) { A(%y) => %y, "
+    "lib.T.B => %lib.w } }\ndef @lib() { @lib.f(lib.T.A(3)) }",
     "def @main(%f: fn (int32) -> int32, %x: int32) { (Some<fn (int32) -> int32>(%f), (%x + 1 < %x) > (%x < 2)) }",
     "def @f[A, B](%x: A) -> B where mean(A, B, axis=[0], keepdims=True), Identity(A, A) { @f(%x) }\ndef @main() { 1 }",
     "extern type Map[K, V]\ndef @main() { () }",
@@ -321,6 +325,92 @@ TEST(Prelude, IsNotTheRestOfAnUnfinishedText) {
     EXPECT_FALSE(parsed.ok) << text;
     EXPECT_EQ(parsed.diagnostics.Render().find("<prelude>"), std::string::npos) << parsed.diagnostics.Render();
   }
+}
+
+// Reads files from a table.
+class FakeImporter : public Importer {
+ public:
+  explicit FakeImporter(absl::flat_hash_map<std::string, std::string> files) : files_(std::move(files)) {}
+  std::optional<ImportedFile> Import(const ImportLine& line, const std::string& prefix, ir::Module& module,
+                                     diagnostics::Diagnostics& diagnostics) override {
+    uint32_t source = diagnostics.sources().Add(line.path, files_.at(line.path));
+    if (!ParseModule(source, module, diagnostics, {.importer = this, .prefix = prefix})) return std::nullopt;
+    return ImportedFile{.prefix = prefix};
+  }
+
+ private:
+  absl::flat_hash_map<std::string, std::string> files_;
+};
+
+ir::Module ParseFiles(std::string text, absl::flat_hash_map<std::string, std::string> files,
+                      diagnostics::Diagnostics& diagnostics) {
+  FakeImporter importer(std::move(files));
+  ir::Module module;
+  EXPECT_TRUE(
+      ParseModule(diagnostics.sources().Add("main", std::move(text)), module, diagnostics, {.importer = &importer}))
+      << diagnostics.Render();
+  return module;
+}
+
+TEST(Imports, AreRefusedWithoutAnImporter) {
+  Parsed parsed("import \"a.relay\" as @a;\ndef @main() { @a() }");
+  EXPECT_FALSE(parsed.ok);
+  ASSERT_EQ(parsed.diagnostics.errors(), 1);
+  EXPECT_EQ(parsed.diagnostics.all()[0].kind, diagnostics::DiagnosticKind::kImportRefused);
+}
+
+TEST(Imports, AreNotReadAfterASyntaxErrorInALine) {
+  for (const char* line :
+       {"import \"a\"", "import \"a\" as", "import \"a\" as @", "import \"a\" as @a(", "import \"a\" as @a(x",
+        "import \"a\" as @a(x=", "import \"a\" as @a(x=\"\\q\")", "import \"\\q\" as @a",
+        "import \"a\" as @a(x=\"1\" y=\"2\")", "import", "import @a", "import \"a\" as @prelude.a"}) {
+    Parsed parsed(absl::StrCat(line, "\ndef @main() { 1 }"));
+    EXPECT_FALSE(parsed.ok) << line;
+    EXPECT_EQ(parsed.diagnostics.Render().find("import-refused"), std::string::npos) << parsed.diagnostics.Render();
+  }
+}
+
+TEST(Imports, HaveNamesThatBeginWithTheFile) {
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics(&sources);
+  ir::Module module = ParseFiles("import \"a\" as @a; def @f() { @a.f() + @a(1) }",
+                                 {{"a",
+                                   "import \"b\" as @b; free_var %w: int32; type T { C, } def @f() { @b() } "
+                                   "def @main(%x: int32) { match (C) { C => %w + %x } }"},
+                                  {"b", "1 + 2"}},
+                                 diagnostics);
+  std::string text = PrintModule(module);
+  for (const char* part : {"def @a.b() {\n  1 + 2", "def @a.f() {\n  @a.b()", "def @a(%x", "free_var %a.w", "type a.T",
+                           "def @f() {\n  @a.f() + @a(1)"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+  ir::Module again = ParseFiles(text, {}, diagnostics);
+  EXPECT_TRUE(ir::StructurallyEqual(module, again)) << text;
+}
+
+TEST(Imports, ShareThePrelude) {
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics(&sources);
+  ir::Module module = ParseFiles(
+      "import \"a\" as @a; import \"b\" as @b; def @rev(%x: int32) { %x } "
+      "def @main(%x: List[int32]) { (@a(%x), @b(@prelude.rev(%x)), @map(@rev, %x)) }",
+      {{"a", "type List[T] { Nil, Cons(T, List[T]), } def @main(%x: List[int32]) { @rev(%x) }"},
+       {"b",
+        "type Pair { Nil, } def @main(%x: List[int32]) { match (@map(negative, %x)) { Cons(_, %y) => %y, "
+        "List.Nil => { let %p = Nil; %x } } }"}},
+      diagnostics);
+  EXPECT_EQ(module.adts.size(), 2u) << PrintModule(module);
+  EXPECT_NE(module.FindAdt("List"), nullptr);
+  EXPECT_NE(module.FindFunction("prelude.rev"), nullptr) << PrintModule(module);
+  EXPECT_NE(module.FindFunction("map"), nullptr) << PrintModule(module);
+}
+
+TEST(Imports, OfFunctionsThatNothingCallsAreLeftOut) {
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics(&sources);
+  ir::Module module = ParseFiles("import \"a\" as @a; def @main() { @a.f() }",
+                                 {{"a", "def @f() { 1 } def @g(%x: List[int32]) { @length(%x) }"}}, diagnostics);
+  EXPECT_EQ(module.functions.size(), 2u) << PrintModule(module);
 }
 
 TEST(Parser, ReadsWhatStandsBehindATypeDefinition) {

@@ -30,6 +30,12 @@ typedef struct {
 } rvm_named_shape;
 
 typedef struct {
+  const char* name; /* "step": its main is the function @step of the program */
+  const char* text;
+  size_t size;
+} rvm_named_text;
+
+typedef struct {
   uint32_t struct_size;
   int32_t opt_level;               /* 0 to 3 */
   const char* target;              /* "host", "portable", "x86-64-v3", "host,sm_80", ...; NULL: "host" */
@@ -50,6 +56,12 @@ typedef struct {
    * never. */
   int (*poll)(void* context);
   void* poll_context;
+  /* Other programs, such as the text of rvm_import_onnx, as functions of this one. The free variable %w of the program
+   * `step` has the weight "step.w". It takes the place of a file that the text imports under that name. */
+  const rvm_named_text* imports;
+  size_t import_count;
+  /* The folder that paths of `import` in the text are relative to. NULL: the text may not import files. */
+  const char* import_folder;
 } rvm_compile_options; /* NULL: level 2, this CPU, no weights */
 
 /* Compiles a program's text. `name`, usually its path, is for messages. */
@@ -59,6 +71,10 @@ RVM_API rvm_compilation* rvm_compile(const char* name, const char* text, size_t 
 /* Parses and types a program's text, as `relayvm check` does: rvm_compilation_text is its canonical form. Weights need
  * not be there. */
 RVM_API rvm_compilation* rvm_check(const char* name, const char* text, size_t size);
+/* The same with the imports and the import_folder of `options`; the others are not used. The text has the definitions
+ * of all files, and the compilation the weights of those that were read. */
+RVM_API rvm_compilation* rvm_check_with(const char* name, const char* text, size_t size,
+                                        const rvm_compile_options* options);
 
 typedef struct {
   uint32_t struct_size;

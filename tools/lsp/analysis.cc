@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "base/abseil.h"
 #include "compiler/driver/compile.h"
+#include "compiler/driver/program_files.h"
 #include "compiler/ir/walk.h"
 #include "compiler/prelude/prelude.h"
 #include "compiler/text/parser.h"
@@ -18,7 +19,7 @@ bool Contains(ir::Span span, size_t offset) { return span.begin <= offset && off
 
 }  // namespace
 
-Analysis::Analysis(std::string text) {
+Analysis::Analysis(std::string text, const std::optional<std::string>& folder) {
   source = sources.Add("<text>", std::move(text));
   diagnostics::Diagnostics ignored(&sources);  // the parser reports them
   tokens = text::Lex(source, ignored, &comments);
@@ -30,15 +31,21 @@ Analysis::Analysis(std::string text) {
     }
   }
   bool has_placeholders = false;
-  bool is_parsed =
-      text::ParseModule(source, module, diagnostics, {.has_placeholders = &has_placeholders, .names = &names});
+  driver::ProgramFiles files;
+  files.set_only_declares();
+  text::ParseOptions options{.has_placeholders = &has_placeholders, .names = &names};
+  if (folder) {
+    files.set_folder(*folder);
+    options.importer = &files;
+  }
+  bool is_parsed = text::ParseModule(source, module, diagnostics, options);
   for (size_t i = 0; i < module.functions.size(); ++i) {
     ir::Span span = module.functions[i].span;
     if (IsHere(span)) functions_.emplace(span.begin, i);
   }
   std::stable_sort(names.places.begin(), names.places.end(),
                    [](const text::NamePlace& a, const text::NamePlace& b) { return a.span.begin < b.span.begin; });
-  if (!is_parsed && !has_placeholders) return;
+  if (files.has_imports() || (!is_parsed && !has_placeholders)) return;
   if (!typing::InferTypes(module, diagnostics) || !is_parsed) return;
   // The diagnostics say what is wrong.
   driver::CheckInstances(module, diagnostics).IgnoreError();

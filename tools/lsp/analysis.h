@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,8 +20,9 @@
 namespace rvm::tools::lsp {
 
 struct Analysis {
-  // Lexes, parses and types `text`. Types are missing where errors prevent them.
-  explicit Analysis(std::string text);
+  // Lexes, parses and types `text`. Types are missing where errors prevent them, and in a program that imports files,
+  // of which only the names are read. `folder`: of the text, for its imports; without one they are errors.
+  explicit Analysis(std::string text, const std::optional<std::string>& folder = std::nullopt);
   Analysis(const Analysis&) = delete;
   Analysis& operator=(const Analysis&) = delete;
 

@@ -11,7 +11,8 @@ constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 }  // namespace
 
-Document::Document(std::string text, std::optional<int64_t> version) : version_(version) {
+Document::Document(std::string text, std::optional<int64_t> version, std::optional<std::string> folder)
+    : version_(version), folder_(std::move(folder)) {
   Change(std::nullopt, std::move(text));
 }
 
@@ -34,7 +35,7 @@ const LineIndex& Document::lines() {
 }
 
 const Analysis& Document::analysis() {
-  if (analysis_ == nullptr) analysis_ = std::make_unique<const Analysis>(text_);
+  if (analysis_ == nullptr) analysis_ = std::make_unique<const Analysis>(text_, folder_);
   return *analysis_;
 }
 

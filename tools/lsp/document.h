@@ -22,13 +22,15 @@ struct Range {
 
 class Document {
  public:
-  Document(std::string text, std::optional<int64_t> version);
+  // `folder`: of the text's file, for its imports.
+  Document(std::string text, std::optional<int64_t> version, std::optional<std::string> folder = std::nullopt);
 
   // Replaces the part in `range`, or the whole text.
   void Change(const std::optional<Range>& range, std::string text);
   void set_version(std::optional<int64_t> version) { version_ = version; }
   std::optional<int64_t> version() const { return version_; }
   const std::string& text() const { return text_; }
+  const std::optional<std::string>& folder() const { return folder_; }
 
   // Analyses the text unless that was done since it changed.
   const Analysis& analysis();
@@ -46,6 +48,7 @@ class Document {
 
   std::string text_;
   std::optional<int64_t> version_;
+  std::optional<std::string> folder_;
   size_t mark_size_ = 0;  // of the byte order mark
   std::optional<LineIndex> lines_;
   std::unique_ptr<const Analysis> analysis_;

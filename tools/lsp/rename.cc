@@ -104,7 +104,7 @@ absl::StatusOr<std::string> Rename(Document& document, std::string_view uri, siz
     out.Field("newText", new_name).EndObject();
   }
   changed += analysis.text().substr(at);
-  if (Meaning(Analysis(std::move(changed))) != Meaning(analysis)) {
+  if (Meaning(Analysis(std::move(changed), document.folder())) != Meaning(analysis)) {
     return absl::FailedPreconditionError(
         absl::StrCat("`", Abseil(new_name), "` has another meaning at one of these places; expected an unused name"));
   }

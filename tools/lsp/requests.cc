@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "base/json_writer.h"
+#include "compiler/driver/program_files.h"
 #include "compiler/text/printer.h"
 #include "tools/lsp/describe.h"
 
@@ -242,7 +243,10 @@ std::string Formatting(Document& document) {
   diagnostics::SourceMap sources;
   diagnostics::Diagnostics diagnostics(&sources);
   uint32_t source = sources.Add("<text>", document.text());
-  std::string formatted = text::Format(source, diagnostics);
+  driver::ProgramFiles files;
+  files.set_only_declares();
+  if (document.folder()) files.set_folder(*document.folder());
+  std::string formatted = text::Format(source, diagnostics, document.folder() ? &files : nullptr);
   if (!diagnostics.ok()) return "null";
   // One edit of the lines that differ, so that the cursor keeps its place.
   std::string_view before = sources.text(source), after = formatted;

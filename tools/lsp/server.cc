@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "base/json_writer.h"
@@ -61,6 +64,26 @@ std::optional<int64_t> VersionOf(const JsonValue& params) {
 int64_t CodeOf(const absl::Status& status) {
   if (absl::IsInvalidArgument(status)) return kInvalidParams;
   return absl::IsUnimplemented(status) ? kMethodNotFound : kRequestFailed;
+}
+
+// The folder of a file, "file:///home/me/model.relay"; nullopt for a text that is no file.
+std::optional<std::string> FolderOf(std::string_view uri) {
+  constexpr std::string_view kScheme = "file://";
+  if (!uri.starts_with(kScheme)) return std::nullopt;
+  std::string path;
+  for (size_t i = kScheme.size(); i < uri.size(); ++i) {
+    auto is_hex = [&](size_t at) {
+      return at < uri.size() && absl::ascii_isxdigit(static_cast<unsigned char>(uri[at]));
+    };
+    if (uri[i] == '%' && is_hex(i + 1) && is_hex(i + 2)) {
+      path.push_back(static_cast<char>(std::stoi(std::string(uri.substr(i + 1, 2)), nullptr, 16)));
+      i += 2;
+    } else {
+      path.push_back(uri[i]);
+    }
+  }
+  size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash + 1);
 }
 
 }  // namespace
@@ -135,7 +158,7 @@ void Server::Open(const JsonValue& params) {
   const std::string* uri = StringOf(Member(&params, "textDocument", "uri"));
   const std::string* text = StringOf(Member(&params, "textDocument", "text"));
   if (uri == nullptr || text == nullptr) return;
-  documents_.insert_or_assign(*uri, Document(*text, VersionOf(params)));
+  documents_.insert_or_assign(*uri, Document(*text, VersionOf(params), FolderOf(*uri)));
 }
 
 void Server::Change(const JsonValue& params) {

@@ -18,6 +18,7 @@ namespace {
 constexpr OptionSpec kOptions[] = {
     {"--params", "FILE",
      "also check the weights in FILE against the free variables and the parameters of @main; may be repeated"},
+    kImportOption,
     kFreezeOption,
     kShapeOption,
     {"--types", "", "print the type of each function"},

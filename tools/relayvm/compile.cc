@@ -32,6 +32,7 @@ namespace {
 constexpr OptionSpec kOptions[] = {
     {"-o", "FILE.rvm", "where the executable goes (the source's name with .rvm)"},
     kParamsOption,
+    kImportOption,
     kFreezeOption,
     kShapeOption,
     kLevelOption,

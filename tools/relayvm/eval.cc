@@ -13,6 +13,7 @@
 #include "compiler/reference/evaluator.h"
 #include "tools/arguments.h"
 #include "tools/relayvm/compile_options.h"
+#include "tools/relayvm/import.h"
 #include "tools/relayvm/verb.h"
 
 namespace rvm::tools {
@@ -22,6 +23,9 @@ constexpr OptionSpec kOptions[] = {
     {"--entry", "NAME", "the function to call (main)"},
     kArgsOption,
     kParamsOption,
+    kImportOption,
+    kFreezeOption,
+    kShapeOption,
     {"--max-steps", "N", "stop after N steps (no limit)"},
 };
 
@@ -46,10 +50,12 @@ absl::Status Run(std::span<const std::string> args) {
   reference::EvaluateOptions evaluate;
   RVM_ASSIGN_OR_RETURN(evaluate.max_steps, options.Integer("--max-steps", 0, evaluate.max_steps));
   ArgumentTexts texts = {{options.positional().begin() + 1, options.positional().end()}, options.Value("--args")};
+  RVM_ASSIGN_OR_RETURN(driver::ProgramFiles files, ReadImports(options));
   RVM_ASSIGN_OR_RETURN(SourceFile file, SourceFile::Read(options.positional()[0]));
   driver::BoundWeights weights;
   absl::StatusOr<ir::Module> module =
-      driver::ParseAndType(file.id(), file.diagnostics(), options.Values("--params"), &weights);
+      driver::ParseAndType(file.id(), file.diagnostics(), options.Values("--params"), &weights, {}, &files);
+  ShowWarnings(files);
   std::string entry = options.Value("--entry", "main");
   if (module.ok()) module = driver::PrepareEvaluation(*module, {entry}, file.diagnostics());
   RVM_RETURN_IF_ERROR(file.Report(module.status()));

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/status_macros.h"
+#include "compiler/driver/program_files.h"
 #include "compiler/text/printer.h"
 #include "tools/relayvm/verb.h"
 
@@ -27,7 +28,9 @@ absl::Status Run(std::span<const std::string> args) {
   std::string unformatted;
   for (const std::string& path : options.positional()) {
     RVM_ASSIGN_OR_RETURN(SourceFile file, SourceFile::Read(path));
-    std::string text = text::Format(file.id(), file.diagnostics());
+    driver::ProgramFiles files;
+    files.set_only_declares();
+    std::string text = text::Format(file.id(), file.diagnostics(), &files);
     RVM_RETURN_IF_ERROR(file.Report(absl::OkStatus()));
     if (options.Has("--check")) {
       if (text != file.text()) absl::StrAppend(&unformatted, unformatted.empty() ? "" : ", ", path);

@@ -25,7 +25,7 @@ absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
   RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay file"));
   RVM_ASSIGN_OR_RETURN(SourceFile file, SourceFile::Read(path));
-  driver::GradientRequest request{.function = options.Value("--of", "main")};
+  driver::GradientRequest request{.function = options.Value("--of", "main"), .reads_imports = true};
   if (request.function.starts_with("@")) request.function.erase(0, 1);
   if (options.Has("--wrt")) request.parameters = absl::StrSplit(options.Value("--wrt", ""), ',');
   absl::StatusOr<std::string> text = driver::GradientProgram(file.id(), request, file.diagnostics());

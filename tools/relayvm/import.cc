@@ -1,21 +1,16 @@
 // relayvm import: an ONNX model or a program of PyTorch as a Relay program and its weights, or as an executable.
 #include "tools/relayvm/import.h"
 
-#include <cstdint>
+#include <algorithm>
 #include <iostream>
-#include <map>
-#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/numbers.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
 #include "base/file.h"
-#include "base/npy.h"
 #include "base/status_macros.h"
 #include "compiler/text/printer.h"
 #include "serialization/encoder.h"
@@ -26,34 +21,10 @@
 namespace rvm::tools {
 namespace {
 
-absl::StatusOr<std::pair<std::string, std::string>> NameAndValue(const std::string& text, const OptionSpec& option) {
-  size_t equals = text.rfind('=');
-  if (equals != std::string::npos && equals > 0) return std::pair(text.substr(0, equals), text.substr(equals + 1));
-  return absl::InvalidArgumentError(absl::StrCat("saw `", text, "` for ", std::string(option.name), "; expected ",
-                                                 std::string(option.value), ", ", std::string(option.help)));
-}
-
-// "@file.npy", "3", "1.5", "true", "1,80" (a vector).
-absl::StatusOr<Literal> FrozenValue(const std::string& text) {
-  if (text.starts_with("@")) {
-    RVM_ASSIGN_OR_RETURN(std::string bytes, ReadFile(text.substr(1)));
-    return DecodeNpy({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
-  }
-  if (text == "true" || text == "false") return Literal::ScalarInt(kBool, text == "true");
-  std::vector<std::string> parts = absl::StrSplit(text, ',');
-  std::vector<int64_t> integers;
-  std::vector<double> floats;
-  bool are_integers = true;
-  for (const std::string& part : parts) {
-    are_integers = absl::SimpleAtoi(part, &integers.emplace_back()) && are_integers;
-    if (!absl::SimpleAtod(part, &floats.emplace_back())) {
-      return absl::InvalidArgumentError(absl::StrCat("`", part, "` is no number; expected numbers, or @FILE.npy"));
-    }
-  }
-  Shape shape;
-  if (parts.size() > 1) shape.push_back(static_cast<int64_t>(parts.size()));
-  if (are_integers) return Literal::FromValues<int64_t>(kInt64, shape, integers);
-  return Literal::FromValues<double>(kFloat64, shape, floats);
+// "`--shape`: saw ...".
+absl::Status OfOption(const OptionSpec& option, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("`", std::string(option.name), "`: ", status.message()));
 }
 
 }  // namespace
@@ -62,13 +33,10 @@ absl::StatusOr<importing::ImportedModel> ImportModel(const std::string& path, co
                                                      diagnostics::SourceMap* sources) {
   importing::ImportOptions import{.sources = sources};
   for (const std::string& given : options.Values(kFreezeOption.name)) {
-    RVM_ASSIGN_OR_RETURN(auto pair, NameAndValue(given, kFreezeOption));
-    RVM_ASSIGN_OR_RETURN(Literal value, FrozenValue(pair.second));
-    import.frozen.insert_or_assign(pair.first, std::move(value));
+    RVM_RETURN_IF_ERROR(OfOption(kFreezeOption, driver::AddFrozen(given, "", import)));
   }
   for (const std::string& given : options.Values(kShapeOption.name)) {
-    RVM_ASSIGN_OR_RETURN(auto pair, NameAndValue(given, kShapeOption));
-    import.shapes[pair.first] = pair.second.empty() ? std::vector<std::string>() : absl::StrSplit(pair.second, ',');
+    RVM_RETURN_IF_ERROR(OfOption(kShapeOption, driver::AddShape(given, import)));
   }
   RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, importing::ImportFile(path, std::move(import)));
   for (const std::string& warning : model.warnings)
@@ -76,22 +44,62 @@ absl::StatusOr<importing::ImportedModel> ImportModel(const std::string& path, co
   return model;
 }
 
+absl::StatusOr<driver::ProgramFiles> ReadImports(const Options& options) {
+  driver::ProgramFiles files;
+  std::vector<text::ImportLine> lines;
+  for (const std::string& given : options.Values(kImportOption.name)) {
+    size_t equals = given.find('=');
+    std::string name = given.substr(given.starts_with("@") ? 1 : 0, equals - (given.starts_with("@") ? 1 : 0));
+    bool is_name = equals != std::string::npos && !name.empty() && equals + 1 < given.size() &&
+                   std::all_of(name.begin(), name.end(),
+                               [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; });
+    if (!is_name) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("`--import`: saw `", given, "`; expected NAME=FILE, as in `step=step.onnx`"));
+    }
+    lines.push_back({.path = given.substr(equals + 1), .name = name});
+  }
+  for (const OptionSpec& option : {kShapeOption, kFreezeOption}) {
+    for (const std::string& given : options.Values(option.name)) {
+      size_t dot = given.find('.');
+      auto line = std::find_if(lines.begin(), lines.end(), [&](const text::ImportLine& imported) {
+        return given.starts_with("@") && dot != std::string::npos && given.substr(1, dot - 1) == imported.name;
+      });
+      if (line == lines.end()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("`", std::string(option.name), "`: saw `", given,
+                         "`; expected an input of an .onnx or .pt2 model that is compiled, or @NAME.INPUT of one that "
+                         "`--import NAME=FILE` names"));
+      }
+      line->options.push_back({.name = std::string(option.name.substr(2)), .value = given.substr(dot + 1), .span = {}});
+    }
+  }
+  for (text::ImportLine& line : lines) files.Add(std::move(line));
+  return files;
+}
+
+void ShowWarnings(const driver::ProgramFiles& files) {
+  for (const std::string& warning : files.warnings()) std::cerr << "relayvm: warning: " << warning << '\n';
+}
+
 absl::StatusOr<ProgramFile> ReadProgram(const std::string& path, const Options& options,
                                         driver::CompileOptions& compile) {
   if (importing::IsModelPath(path)) {
+    if (options.Has(kImportOption.name)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("`--import` is for .relay programs, which call the model; saw `", path, "`"));
+    }
     SourceFile file = SourceFile::OfModel(path);
     RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, ImportModel(path, options, &file.diagnostics().sources()));
     if (!model.weights.empty()) compile.weights.push_back({.path = path, .tensors = std::move(model.weights)});
     return ProgramFile{std::move(file), std::move(model.module)};
   }
-  for (const OptionSpec& option : {kFreezeOption, kShapeOption}) {
-    if (!options.Has(option.name)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("`", std::string(option.name), "` is for .onnx and .pt2 models; saw `", path, "`"));
-  }
+  RVM_ASSIGN_OR_RETURN(driver::ProgramFiles files, ReadImports(options));
   RVM_ASSIGN_OR_RETURN(SourceFile file, SourceFile::Read(path));
-  absl::StatusOr<ir::Module> module = driver::Parse(file.id(), file.diagnostics(), compile.params_files);
+  absl::StatusOr<ir::Module> module = driver::Parse(file.id(), file.diagnostics(), compile.params_files, &files);
   if (!module.ok()) return file.Report(module.status());
+  ShowWarnings(files);
+  for (driver::ParamFile& weights : files.TakeWeights()) compile.weights.push_back(std::move(weights));
   return ProgramFile{std::move(file), *std::move(module)};
 }
 

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/driver/compile.h"
+#include "compiler/driver/program_files.h"
 #include "compiler/import/import_file.h"
 #include "compiler/ir/module.h"
 #include "tools/options.h"
@@ -24,6 +25,16 @@ inline constexpr OptionSpec kShapeOption = {
 // By the options above. The error names the file. `sources`: see importing::ImportOptions.
 absl::StatusOr<importing::ImportedModel> ImportModel(const std::string& path, const Options& options,
                                                      diagnostics::SourceMap* sources);
+
+inline constexpr OptionSpec kImportOption = {
+    "--import", "NAME=FILE",
+    "make the .onnx, .pt2 or .relay file the function @NAME of the program, as `import \"FILE\" as @NAME;` does; "
+    "`--shape` and `--freeze` take @NAME.INPUT=VALUE for it; may be repeated"};
+
+// Reads `--import`, and `--shape` and `--freeze` for these files.
+absl::StatusOr<driver::ProgramFiles> ReadImports(const Options& options);
+// Shows what imported models claim.
+void ShowWarnings(const driver::ProgramFiles& files);
 
 struct ProgramFile {
   SourceFile file;

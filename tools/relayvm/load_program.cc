@@ -14,8 +14,8 @@
 namespace rvm::tools {
 namespace {
 
-constexpr OptionSpec kCompileOptions[] = {kParamsOption, kFreezeOption,   kShapeOption,      kLevelOption,
-                                          kTargetOption, kWithPassOption, kWithoutPassOption};
+constexpr OptionSpec kCompileOptions[] = {kParamsOption, kImportOption, kFreezeOption,   kShapeOption,
+                                          kLevelOption,  kTargetOption, kWithPassOption, kWithoutPassOption};
 
 absl::StatusOr<std::shared_ptr<const vm::Program>> Load(const std::string& path, const Options& options,
                                                         const RunOptions& run) {

@@ -9,7 +9,7 @@ import sys
 
 import numpy
 
-from ._compiler import Module
+from ._compiler import Module, import_onnx, import_torch
 from ._types import Type, as_type, tensor
 from ._value import Value, literal
 
@@ -27,6 +27,13 @@ def _origin():
     while frame is not None and os.path.dirname(os.path.abspath(frame.f_code.co_filename)) == _HERE:
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
+
+
+def _stem(model):
+    """The name of a model's file as an identifier."""
+    stem = os.path.basename(os.fspath(model)) if isinstance(model, (str, os.PathLike)) else "model"
+    stem = re.sub(r"\W", "_", re.sub(r"\.(onnx|pt2)$", "", stem))
+    return stem if re.match("[A-Za-z_]", stem) else f"model_{stem}"
 
 
 class _Operators:
@@ -124,6 +131,7 @@ class Builder:
         self.name = name
         self.op, self.prelude = _Operators(self), _Prelude(self)
         self._functions, self._types, self._weights, self._params = {}, [], {}, {}
+        self._imports, self._stubs = {}, []
         self._block = None
         self._count = 0
 
@@ -154,10 +162,44 @@ class Builder:
         """As `function`, with the types of the parameters by name."""
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
             raise ValueError(f"saw the name {name!r}; expected letters, digits and `_`")
-        if name in self._functions:
+        if name in self._functions or name in self._imports:
             raise ValueError(f"function `{name}` is defined twice")
         self._functions[name] = _Function(name, {p: as_type(t) for p, t in params.items()},
                                           None if result is None else as_type(result), body, type_params)
+        return Value(self, f"@{name}", None)
+
+    def import_onnx(self, model, name=None, *, inputs=None, freeze=None):
+        """An ONNX model as a function, with its weights: model, inputs and freeze as of relayvm.import_onnx. `name`: of the
+        function; by default that of the file."""
+        return self.import_module(import_onnx(model, inputs=inputs, freeze=freeze), name or _stem(model))
+
+    def import_torch(self, model, name=None, args=None, kwargs=None, *, dynamic_shapes=None, inputs=None, freeze=None):
+        """The same of a PyTorch model, as relayvm.import_torch takes it."""
+        module = import_torch(model, args, kwargs, dynamic_shapes=dynamic_shapes, inputs=inputs, freeze=freeze)
+        return self.import_module(module, name or _stem(model))
+
+    def import_module(self, module, name):
+        """The `main` of a Module as a function.
+
+        >>> b = Builder()
+        >>> double = b.import_module(Module("def @main(%x: int32) { %x * 2 }"), "double")
+        >>> @b.function
+        ... def main(x: "int32"):
+        ...     return double(x) + 1
+        >>> from relayvm import compile
+        >>> int(compile(b.finish())(3))
+        7
+        """
+        if not re.fullmatch(r"[A-Za-z_]\w*", name):
+            raise ValueError(f"saw the name {name!r}; expected letters, digits and `_`")
+        if name in self._functions or name in self._imports:
+            raise ValueError(f"function `{name}` is defined twice")
+        type = Type(module.types()["main"])
+        params = {f"p{i}": param for i, param in enumerate(type._params())}
+        self._imports[name] = module
+        # Of the same type, so that types of values are inferred without reading the module again.
+        stub = _Function(name, params, type.result, None, ())
+        self._stubs += [stub.head(name, type.result), f"@{name}({', '.join(f'%{param}' for param in params)})", "}"]
         return Value(self, f"@{name}", None)
 
     def weight(self, name, value):
@@ -244,7 +286,7 @@ class Builder:
         `Module.check()`."""
         for function in list(self._functions.values()):
             self._build(function)
-        return Module(self._text(self._functions.values()), self._params, self.name)
+        return Module(self._text(self._functions.values()), self._params, self.name, imports=self._imports)
 
     # ---- inside
 
@@ -366,7 +408,7 @@ class Builder:
                                 "annotate that result")
             args = ", ".join(f"%{name}" for name in function.params)
             probe += [function.head(function.name, function.result), f"@{function.name}({args})", "}"]
-        type = Type(Module(self._text(done, probe), name=self.name).types()["type_of_value"]).result
+        type = Type(Module(self._text(done, [*probe, *self._stubs]), name=self.name).types()["type_of_value"]).result
         for _ in range(sum(block.is_function for block in blocks)):
             type = type.result
         return type

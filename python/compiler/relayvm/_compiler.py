@@ -27,6 +27,10 @@ class _Shape(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("extents", c_char_p)]
 
 
+class _Text(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("text", c_char_p), ("size", c_size_t)]
+
+
 _PROGRESS = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_size_t, c_size_t)
 _POLL = ctypes.CFUNCTYPE(c_int, c_void_p)
 
@@ -36,7 +40,8 @@ class _CompileOptions(ctypes.Structure):
                 ("entry_count", c_size_t), ("weights", POINTER(_Tensor)), ("weight_count", c_size_t),
                 ("params_files", POINTER(c_char_p)), ("params_file_count", c_size_t), ("progress", _PROGRESS),
                 ("progress_context", c_void_p), ("device", c_char_p), ("host_fallback", c_uint32), ("poll", _POLL),
-                ("poll_context", c_void_p)]
+                ("poll_context", c_void_p), ("imports", POINTER(_Text)), ("import_count", c_size_t),
+                ("import_folder", c_char_p)]
 
 
 class _ImportOptions(ctypes.Structure):
@@ -46,7 +51,7 @@ class _ImportOptions(ctypes.Structure):
 
 _lib = declare(load("librelayvm_compiler.so.1", os.path.dirname(__file__), "RELAYVM_COMPILER_LIBRARY"), {
     "rvm_compile": (c_void_p, [c_char_p, c_char_p, c_size_t, POINTER(_CompileOptions)]),
-    "rvm_check": (c_void_p, [c_char_p, c_char_p, c_size_t]),
+    "rvm_check_with": (c_void_p, [c_char_p, c_char_p, c_size_t, POINTER(_CompileOptions)]),
     "rvm_import_onnx": (c_void_p, [c_char_p, c_size_t, POINTER(_ImportOptions)]),
     "rvm_import_onnx_file": (c_void_p, [c_char_p, POINTER(_ImportOptions)]),
     "rvm_import_torch": (c_void_p, [c_char_p, c_size_t, POINTER(_ImportOptions)]),
@@ -146,10 +151,19 @@ def _is_path(source):
 
 
 class Module:
-    """A program that is not compiled yet: `text` in Relay, and `params`, the weights of its free variables."""
+    """A program that is not compiled yet: `text` in Relay, and `params`, the weights of its free variables.
 
-    def __init__(self, text, params=None, name="<text>"):
+    imports: Modules that are functions of it, by their names. folder: what paths of `import` in the text are relative to;
+    None: it may not import files.
+
+    >>> double = Module("def @main(%x: int32) { %x * 2 }")
+    >>> Module("def @main(%x: int32) { @double(%x) + 1 }", imports={"double": double}).types()["main"]
+    'fn (int32) -> int32'
+    """
+
+    def __init__(self, text, params=None, name="<text>", *, imports=None, folder=None):
         self.text, self.params, self.name = text, dict(params or {}), name
+        self.imports, self.folder = dict(imports or {}), folder
 
     def check(self):
         """Its errors and warnings, a list of Diagnostic; empty if it is well formed and well typed.
@@ -175,9 +189,27 @@ class Module:
         return _html.module(self.text, self.params)
 
 
+def _imports(module):
+    """The fields of _CompileOptions for what a Module imports, the weights of that, and what must live as long."""
+    texts, weights = [], {}
+    for name, imported in module.imports.items():
+        if not re.fullmatch(r"[A-Za-z_]\w*", name):
+            raise ValueError(f"saw the name {name!r} of an import; expected letters, digits and `_`")
+        if not isinstance(imported, Module) or imported.imports or imported.folder is not None:
+            raise TypeError(f"import `{name}`: saw {imported!r}; expected a Module that imports nothing")
+        text = _bytes(imported.text)
+        texts.append(_Text(name.encode(), text, len(text)))
+        weights.update({f"{name}.{weight}": value for weight, value in imported.params.items()})
+    array = (_Text * len(texts))(*texts)
+    folder = None if module.folder is None else os.fsencode(module.folder)
+    return {"imports": array, "import_count": len(texts), "import_folder": folder}, weights, (texts, array, folder)
+
+
 def _check(module, error=None):
     text = _bytes(module.text)
-    return _Result(_lib.rvm_check(module.name.encode(), text, len(text)), error)
+    fields, _, _kept = _imports(module)
+    options = _CompileOptions(struct_size=ctypes.sizeof(_CompileOptions), opt_level=2, **fields)
+    return _Result(_lib.rvm_check_with(module.name.encode(), text, len(text), ctypes.byref(options)), error)
 
 
 def parse(text, name="<text>"):
@@ -272,7 +304,7 @@ def _call(function):
 
 
 def compile(program, *, params=None, target="host", opt_level=2, entries=None, progress=None, device=None,
-            host_fallback=False):
+            host_fallback=False, imports=None):
     """Compiles a program to an Executable.
 
     program: the text of a program, a path (.relay, .json, .onnx, .pt2), or a Module. params: weights by name, or the path of
@@ -281,6 +313,8 @@ def compile(program, *, params=None, target="host", opt_level=2, entries=None, p
     with the name of a stage, how many of its parts are done, and how many there are; by default, on a terminal, a
     compilation of more than a second shows a bar. device: what runs on devices, as `relayvm compile --device` takes it:
     "gpu", "opencl:nn.*"; by default nothing. host_fallback: where there is no such device the executable runs on the host.
+    imports: models and programs that are functions of this one, paths or Modules by name; a program that has a path may also
+    `import` files itself.
 
     >>> double = compile("def @main(%x: Tensor[(n), float32]) -> Tensor[(n), float32] { %x * 2f }")
     >>> double([1, 2, 3])
@@ -296,18 +330,19 @@ def compile(program, *, params=None, target="host", opt_level=2, entries=None, p
     """
     if _is_path(program):
         path = os.fspath(program)
-        if path.endswith(".onnx"):
-            program = import_onnx(path)
-        elif path.endswith(".pt2"):
-            program = import_torch(path)
-        else:
-            with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                program = Module(file.read(), name=path)
+        program = _module(path)
+        if not path.endswith((".onnx", ".pt2")):
+            program.folder = os.path.dirname(path) or "."
     elif isinstance(program, str):
         program = Module(program)
     elif not isinstance(program, Module):
         raise TypeError(f"saw {type(program).__name__}; expected the text of a program, a path, or a Module")
-    weights, files = dict(program.params), []
+    if imports:
+        read = {name: given if isinstance(given, Module) else _module(given) for name, given in imports.items()}
+        program = Module(program.text, program.params, program.name, imports={**program.imports, **read},
+                         folder=program.folder)
+    fields, imported, _texts = _imports(program)
+    weights, files = {**imported, **program.params}, []
     if isinstance(params, (str, os.PathLike)):
         files = [params]
     else:
@@ -318,15 +353,26 @@ def compile(program, *, params=None, target="host", opt_level=2, entries=None, p
     with _reporting(progress) as (report, poll):
         options = _CompileOptions(ctypes.sizeof(_CompileOptions), opt_level, target.encode(), names, len(names), tensors,
                                   len(tensors), paths, len(paths), report, None,
-                                  None if device is None else device.encode(), host_fallback, poll)
+                                  None if device is None else device.encode(), host_fallback, poll, **fields)
         # The thread that compiles keeps what the options point to, also after an exception in this one.
-        kept = (_kept, tensors, names, paths, text, report, poll)
+        kept = (_kept, _texts, tensors, names, paths, text, report, poll)
         result = _call(lambda: kept and _Result(
             _lib.rvm_compile(program.name.encode(), text, len(text), ctypes.byref(options)), None))
     result.raise_errors(CompileError)
     size = c_size_t()
     data = _lib.rvm_compilation_bytes(result.pointer, ctypes.byref(size))
     return Executable._load(ctypes.string_at(data, size.value), True, (), device, host_fallback)
+
+
+def _module(path):
+    """The program in a file."""
+    path = os.fspath(path)
+    if path.endswith(".onnx"):
+        return import_onnx(path)
+    if path.endswith(".pt2"):
+        return import_torch(path)
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return Module(file.read(), name=path)
 
 
 def import_onnx(model, *, inputs=None, freeze=None):

@@ -58,14 +58,26 @@ class Type:
     @property
     def result(self):
         """The type of a function's result; None if it is no function."""
+        arrow = self._arrow()
+        return None if arrow is None else Type(self.text[arrow + 4:])
+
+    def _arrow(self):
+        """Where a function's type has its ` -> `."""
         if not self.text.startswith("fn "):
             return None
         depth = 0
         for at, char in enumerate(self.text):
             depth += (char in "([") - (char in ")]")
             if depth == 0 and self.text.startswith(" -> ", at):
-                return Type(self.text[at + 4:])
+                return at
         return None
+
+    def _params(self):
+        """The types of a function's parameters, without its type parameters."""
+        head = self.text[3:self._arrow()]
+        if head.startswith("["):
+            head = head[head.index("](") + 1:]
+        return [Type(param) for param in _split(head[1:-1])]
 
     def __str__(self):
         return self.text
