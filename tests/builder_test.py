@@ -182,6 +182,39 @@ class Builder(tools.TestCase):
         self.assertTrue(found.file.endswith("builder_test.py"))
         self.assertEqual(found.line, line_of("# a dtype too many"))
 
+    def test_models_are_functions(self):
+        """PyTorch models of fixtures, beside the same module compiled alone."""
+        path = f"{tools.ROOT}/tests/torch/cnn_core.pt2"
+        alone = self.vm.import_torch(path)
+        type = self.vm.Type(alone.types()["main"])
+        b = self.b
+        first, second = b.import_torch(path), b.import_module(alone, "again")
+        params = {f"x{i}": param for i, param in enumerate(type._params())}
+        seen = []
+
+        def main(*xs):
+            seen.append(str(second(*xs).type))  # known while the program is built
+            return first(*xs), second(*xs)
+
+        b.define("main", params, main)
+        self.assertEqual(b.finish().check(), [])
+        self.assertEqual(seen, [str(type.result)])
+        shapes = [tuple(3 if isinstance(n, str) else n for n in param.shape) for param in type._params()]
+        inputs = [numpy.linspace(-1, 1, int(numpy.prod(shape)), dtype="float32").reshape(shape) for shape in shapes]
+        expected = self.vm.compile(alone)(*inputs)
+        for given in self.vm.compile(b.finish())(*inputs):
+            numpy.testing.assert_array_equal(given, expected)
+
+    def test_misuse_of_imports(self):
+        module = self.vm.Module("def @main(%x: int32) { %x }")
+        self.b.import_module(module, "f")
+        with self.assertRaisesRegex(ValueError, "function `f` is defined twice"):
+            self.b.import_module(module, "f")
+        with self.assertRaisesRegex(ValueError, "function `f` is defined twice"):
+            self.b.define("f", {}, lambda: 1)
+        with self.assertRaisesRegex(ValueError, "saw the name 'a b'"):
+            self.b.import_module(module, "a b")
+
     def test_misuse(self):
         b = self.b
         escaped = []

@@ -3,6 +3,7 @@
 import glob
 import os
 import re
+import tempfile
 import time
 
 import language_server
@@ -60,6 +61,21 @@ class LanguageServer(relayvm.TestCase):
         found = self.server.at(method, place_of(text, part, nth), **more)
         found = [found] if isinstance(found, dict) else found
         return [text[begin:end] for begin, end in spans(text, found)], [begin for begin, _ in spans(text, found)]
+
+    def test_imports(self):
+        """Names in imported files are read beside the text; models are not."""
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "half.relay"), "w", encoding="utf-8") as file:
+                file.write("def @main(%x: float32) { %x / 2f }\n")
+            uri = f"file://{folder}/main.relay"
+            text = ('import "half.relay" as @half;\nimport "none.onnx" as @model;\n'
+                    "def @main(%x: float32) { @model(@half(%x)) }\n")
+            self.assertEqual(self.server.open(text, uri), [])
+            codes = [d["code"] for d in self.server.open(text.replace("@half(", "@halve("), uri)]
+            self.assertEqual(codes, ["unknown-function"])
+            codes = [d["code"] for d in self.server.open(text.replace("half.relay", "gone.relay"), uri)]
+            self.assertEqual(codes, ["import-failed"])
+        self.assertEqual([d["code"] for d in self.server.open(text, "untitled:1")], ["import-refused"] * 2)
 
     def test_diagnostics_are_those_of_the_compiler(self):
         text = "def @f(%x: Tensor[(2, 3), float32]) { nn.dense(%x, %y) }\ndef @g() -> int32 { 1f }\n"

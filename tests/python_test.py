@@ -612,6 +612,34 @@ def @one(%x: int64) -> Tensor[(2), float16] { zeros(shape=[2], dtype="float16") 
         with self.assertWarnsRegex(UserWarning, "which is not checked"):
             self.vm.import_torch(content)
 
+    def test_imports(self):
+        vm = self.vm
+        scale = vm.Module("free_var %w: Tensor[(2), float32]; def @main(%x: Tensor[(n, 2), float32]) { %x * %w }",
+                          {"w": numpy.array([2, 3], "float32")})
+        text = "def @main(%x: Tensor[(1, 2), float32]) { @scale(@scale(%x)) }"
+        x = numpy.ones((1, 2), "float32")
+        numpy.testing.assert_array_equal(vm.compile(text, imports={"scale": scale})(x), [[4, 9]])
+        self.assertEqual(vm.Module(text, imports={"scale": scale}).check(), [])
+        line = 'import "scale.relay" as @scale;\n'
+        with self.assertRaisesRegex(vm.CompileError, "this text may not read files") as refused:
+            vm.compile(line + text)
+        self.assertEqual(refused.exception.diagnostics[0].kind, "import-refused")
+        # The module in place of the file.
+        numpy.testing.assert_array_equal(vm.compile(line + text, imports={"scale": scale})(x), [[4, 9]])
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "main.relay")
+            for name, part in ((path, line + text), (os.path.join(folder, "scale.relay"), scale.text)):
+                with open(name, "w", encoding="utf-8") as file:
+                    file.write(part)
+            params = {"scale.w": numpy.array([5, 1], "float32")}
+            numpy.testing.assert_array_equal(vm.compile(path, params=params)(x), [[25, 1]])
+            self.assertEqual(vm.Module(line + text, folder=folder).check(), [])
+        for imports, error in (({"a b": scale}, ValueError), ({"a": vm.Module(text, imports={"b": scale})}, TypeError)):
+            with self.assertRaises(error):
+                vm.compile(text, imports=imports)
+        with self.assertRaisesRegex(vm.CompileError, "no function is named `@scale`"):
+            vm.compile(text)
+
     def test_checks_without_compiling(self):
         module = self.vm.parse("def @main( %x : int32 ) { %x }", name="a.relay")
         self.assertEqual(str(module).split("\n", 2)[2], "def @main(%x: int32) {\n  %x\n}\n")
