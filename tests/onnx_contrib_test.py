@@ -185,6 +185,29 @@ class LowBits(Models):
         self.assertLess(os.path.getsize(executable), 1024 * 1024 * 0.75)
         self.assertNotIn("loops", relayvm.must(relayvm.COMPILER, "inspect", executable, "--kernels"))
 
+    def test_constants_and_two_bits(self):
+        """Constants of nodes, and integers of 2 bits, beside the product of what they stand for."""
+        np = self.np
+        for kind in ("INT2", "UINT2", "INT4", "UINT4"):
+            for axis, block, scales in ((0, 32, (4, 24)), (1, 0, (24,)), (0, 0, ())):
+                bits, tensor = int(kind[-1]), self.initialiser("w", kind, 128, 24)
+                codes = (np.frombuffer(tensor.raw_data, "uint8")[:, None] >> np.arange(0, 8, bits) & (2**bits - 1)).reshape(128, 24).astype("float32")
+                if kind[0] == "I":
+                    codes = np.where(codes >= 2 ** (bits - 1), codes - 2**bits, codes)
+                weights = {"s": (self.random.random(scales) / 50).astype("float32")}
+                weights["dense"] = (codes * (np.repeat(weights["s"], 32, axis=0) if block else weights["s"])).astype("float32")
+                nodes = [self.node("Constant", [], ["w"], domain="", value=tensor),
+                         self.node("DequantizeLinear", ["w", "s"], ["d"], domain="", axis=axis, **({"block_size": block} if block else {})),
+                         self.node("MatMul", ["x", "d"], ["y"], domain="")]
+                with self.subTest(kind=kind, axis=axis, block=block):
+                    self.check(nodes, [{"x": self.floats(rows, 128)} for rows in (1, 9)], weights, extents={"x": ["n", 128]},
+                               reference=[self.node("MatMul", ["x", "dense"], ["y"], domain="")])
+
+    def test_results_of_few_bits_are_refused(self):
+        node = self.node("Identity", ["w"], ["y"], domain="")
+        self.fails(node, {"x": ("float32", [1])}, {"w": self.initialiser("w", "INT4", 4, 6)},
+                   "an output: integers of fewer than 8 bits, which Relay has in constants alone")
+
     def test_gathered_rows_of_initialisers(self):
         for kind in ("INT4", "UINT4"):
             for has_zeros in (False, True):

@@ -361,7 +361,12 @@ void Importer::ImportNodes(std::span<const Node> nodes, Scope& scope) {
 }
 
 Operand Importer::Output(const ValueInfo& output, const Scope& scope) {
-  if (Operand operand = scope.Find(output.name)) return operand;
+  if (Operand operand = scope.Find(output.name)) {
+    if (!operand->packed && operand->stored_bits == 0) return operand;
+    Refuse(Node{.name = output.name, .op_type = "an output"},
+           absl::UnimplementedError("integers of fewer than 8 bits, which Relay has in constants alone"));
+    return emit_.Placeholder();
+  }
   Refuse(Node{.name = output.name, .op_type = "an output"},
          absl::InvalidArgumentError("nothing in its graph defines it"));
   return emit_.Placeholder();

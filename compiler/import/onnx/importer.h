@@ -108,6 +108,8 @@ class NodeContext : public Steps {
   std::vector<float> Floats(std::string_view name) const;
   std::vector<std::string_view> Texts(std::string_view name) const;
   std::optional<Literal> TensorAttr(std::string_view name);
+  // The constant that a tensor attribute of integers of fewer than 8 bits is; null for other attributes.
+  Operand PackedAttr(std::string_view name);
   const Attribute* Find(std::string_view name) const;
   const Graph* GraphAttr(std::string_view name);  // null, and a mistake, if there is none
   // The dtype that an attribute numbers; a mistake if Relay has it not.

@@ -161,6 +161,17 @@ std::optional<Literal> NodeContext::TensorAttr(std::string_view name) {
   return std::nullopt;
 }
 
+Operand NodeContext::PackedAttr(std::string_view name) {
+  const Attribute* attribute = Find(name);
+  std::optional<Tensor> tensor = attribute == nullptr ? std::nullopt : attribute->Tensor();
+  std::optional<PackedDataType> type = tensor ? ToPackedDataType(tensor->data_type) : std::nullopt;
+  if (!type) return nullptr;
+  absl::StatusOr<Operand> constant = importer_.PackedConstant(*tensor, *type);
+  if (constant.ok()) return *constant;
+  emit().Fail(constant.status());
+  return emit().Placeholder();
+}
+
 const Graph* NodeContext::GraphAttr(std::string_view name) {
   const Attribute* attribute = Find(name);
   if (attribute != nullptr && attribute->graph != nullptr) return attribute->graph;

@@ -358,6 +358,7 @@ Operands Constant(NodeContext& c) {
   }
   if (c.HasAttr("value_string") || c.HasAttr("value_strings")) return {c.Unsupported(UnsupportedDataType(8))};
   if (c.HasAttr("sparse_value")) return {c.Unsupported("a sparse constant")};
+  if (Operand packed = c.PackedAttr("value")) return {packed};
   std::optional<Literal> value = c.TensorAttr("value");
   if (value) return {c.emit().Constant(*value, std::string(c.node().outputs.empty() ? "" : c.node().outputs[0]))};
   return {c.failed() ? nullptr : c.Fail("its value is missing")};
