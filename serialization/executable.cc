@@ -125,7 +125,7 @@ Dims DeviceProduct::dims() const {
 bool KernelDesc::MayReuse(size_t result, size_t param) const {
   Reuse pair{static_cast<uint32_t>(result), static_cast<uint32_t>(param)};
   return std::binary_search(reuses.begin(), reuses.end(), pair) ||
-         std::binary_search(updates.begin(), updates.end(), pair);
+         (std::binary_search(updates.begin(), updates.end(), pair) && results[result].dims == params[param].dims);
 }
 
 const Entry* Executable::FindEntry(std::string_view name) const {

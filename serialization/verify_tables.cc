@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -267,7 +268,17 @@ class TableVerifier {
     return absl::InvalidArgumentError("results in place of parameters; a recipe fills its results first");
   }
 
-  // A result begins as a copy of a parameter only if it is the same tensor whatever the shapes of the call.
+  // Whether the elements of the parameter are those of the result, or the first of them, in row-major order: no extents
+  // differ but those of the outermost axis that is not 1.
+  static bool BeginsAs(const Dims& result, const Dims& param) {
+    if (result.empty() || result.size() != param.size()) return false;
+    size_t outer = 0;
+    while (outer + 1 < result.size() && result[outer] == Dim(1) && param[outer] == Dim(1)) ++outer;
+    return std::equal(result.begin() + static_cast<std::ptrdiff_t>(outer) + 1, result.end(),
+                      param.begin() + static_cast<std::ptrdiff_t>(outer) + 1);
+  }
+
+  // A result begins as a parameter whatever the shapes of the call.
   static absl::Status CheckUpdates(const KernelDesc& kernel) {
     const KernelDesc::Update* before = nullptr;
     for (const KernelDesc::Update& update : kernel.updates) {
@@ -278,7 +289,7 @@ class TableVerifier {
       if (update.result >= kernel.results.size() || update.param >= kernel.params.size())
         return error(": out of range");
       const KernelTensor &result = kernel.results[update.result], &param = kernel.params[update.param];
-      if (result.dims.empty() || result != param)
+      if (result.dtype != param.dtype || !BeginsAs(result.dims, param.dims))
         return error(absl::StrCat(", which is ", param.dtype.ToString(), " of shape ", DimsToString(param.dims),
                                   "; the result is ", result.dtype.ToString(), " of shape ",
                                   DimsToString(result.dims)));

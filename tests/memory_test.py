@@ -81,6 +81,17 @@ def @in_segments(%x: Tensor[(100), float32], %n: int32) {
 """
 
 
+# A cache of rows from an argument, which is copied once and then grows by a factor.
+APPENDS = """
+def @loop(%i: int32, %cache: Tensor[(?, 100), float32], %row: Tensor[(1, 100), float32]) -> Tensor[(?, 100), float32] {
+  if (%i == 0) { %cache } else { @loop(%i - 1, concatenate((%cache, %row), axis=0), %row) }
+}
+def @main(%x: Tensor[(n, 100), float32], %row: Tensor[(1, 100), float32]) -> Tensor[(?, 100), float32] {
+  @loop(ROUNDS, %x, %row)
+}
+"""
+
+
 def zeros(*shape):
     text = "1.0"
     for extent in reversed(shape):
@@ -118,6 +129,15 @@ class Memory(relayvm.TestCase):
         unoptimised, _, second = self.run_program(LOOP, "3", x, options=["-O0"])
         self.assertEqual(first, second)
 
+    def test_appends_allocate_as_a_cache_grows(self):
+        made = {}
+        for rounds in (100, 200, 3200):
+            made[rounds], peak, _ = self.run_program(APPENDS.replace("ROUNDS", str(rounds)), zeros(2, 100), zeros(1, 100))
+            self.assertLess(peak, rounds * 400 * 3)
+        # By half of the size each time: log(16) / log(1.5) is 6.8.
+        self.assertLessEqual(made[3200] - made[200], 8)
+        self.assertLess(made[200], 20)
+
     def test_a_chain_allocates_once(self):
         made, _, _ = self.run_program(CHAIN, "True", zeros(2, 64), zeros(2, 64))
         # Two arguments, and one tensor that all steps share.
@@ -130,6 +150,8 @@ class Memory(relayvm.TestCase):
             ("feed forward", FEED_FORWARD, "n=7", [zeros(1, 7, 32), zeros(64, 32), zeros(32, 64)]),
             ("LSTM cell", LSTM_CELL, "", [zeros(1, 16)] * 3 + [zeros(64, 16)] * 2),
             ("loop", LOOP, "n=2", ["5", zeros(2, 100)]),
+            *((f"{rounds} appends", APPENDS.replace("ROUNDS", str(rounds)), "n=2", [zeros(2, 100), zeros(1, 100)])
+              for rounds in (1, 2, 3, 40)),
         ]
         for name, text, dims, values in cases:
             for level in ("-O0", "-O1", "-O2"):
@@ -140,6 +162,8 @@ class Memory(relayvm.TestCase):
                     self.assertIn(f" {peak} bytes at a time", shown)
 
     def test_what_has_no_bound_is_named(self):
+        appends = APPENDS.replace("@main(", "@main(%n: int32, ").replace("ROUNDS", "%n")
+        self.assertIn("no bound: in `loop`: data decides how much is kept", self.forecast(appends, "n=2"))
         self.assertIn("no bound: in `fill`: data decides how often `fill` is called inside itself",
                       self.forecast(RECURSION))
 

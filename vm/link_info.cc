@@ -167,8 +167,10 @@ absl::StatusOr<KernelInfo> LinkKernel(const Executable& executable, size_t index
                      std::any_of(info.results.begin(), info.results.end(), is_scalar);
   for (const KernelDesc::Reuse& reuse : desc.reuses) info.results[reuse.result].may_take.push_back(reuse.param);
   for (const KernelDesc::Update& update : desc.updates) {
-    info.results[update.result].may_take.push_back(update.param);
-    info.results[update.result].begins_as = static_cast<int32_t>(update.param);
+    KernelInfo::TensorInfo& result = info.results[update.result];
+    result.begins_as = static_cast<int32_t>(update.param);
+    result.grows = desc.results[update.result].dims != desc.params[update.param].dims;
+    if (!result.grows) result.may_take.push_back(update.param);
   }
   RVM_RETURN_IF_ERROR(LinkBinds(desc, info));
   for (const KernelDesc::Check& check : desc.checks) {

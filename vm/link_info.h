@@ -43,6 +43,7 @@ struct KernelInfo {
     std::vector<DimProgram> programs;  // one per dim
     std::vector<uint32_t> may_take;    // of a result: parameters whose memory it may reuse
     int32_t begins_as = -1;            // of a result: the parameter of which it has the elements before the kernel runs
+    bool grows = false;                // of such a result: it may have more elements than the parameter
   };
   // A dim of an argument: binds a symbol, or is compared with `expected`.
   struct Bind {

@@ -175,6 +175,78 @@ TEST(TensorTest, AResultBeginsAsACopyOfAnArgumentThatOthersHave) {
   }
 }
 
+// Writes the element behind those of the first argument.
+int32_t AppendOne(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
+  static_cast<float*>(buffers[2])[dims[0]] = *static_cast<const float*>(buffers[1]);
+  return kRvmOk;
+}
+
+// Adds the kernel. Returns the type of its first argument and its result.
+TypeId AddAppend(ProgramBuilder& b) {
+  Dim n = Dim::Var(0, "n");
+  KernelDesc append = Desc("append", {{kFloat32, {n}}, {kFloat32, {1}}}, {{kFloat32, {n + Dim(1)}}});
+  append.num_symbols = 1;
+  append.updates = {{0, 0}};
+  b.executable().kernels.push_back(append);
+  return b.TensorOf(kFloat32, {TypeDesc::kUnknownDim});
+}
+
+// Appends `count` elements one by one; `keeps`: the tensor before the last append is needed afterwards.
+void CheckAppends(int count, bool keeps, int64_t allocations) {
+  ProgramBuilder b;
+  TypeId x = AddAppend(b), one = b.TensorOf(kFloat32, {1});
+  TypeId pair = b.TupleOf({x, x});
+  LayoutId cell = b.Layout(CellKind::kTuple, pair, {x, x});
+  FunctionId main = b.Declare("main", {x, one}, pair);
+  Code c;
+  for (int i = 0; i < count; ++i) {
+    if (i + 1 == count && keeps) c.Op(Opcode::kRetain, {2, 0});
+    c.CallKernel({0}, 0, {kMovedArg | 0, 1}, Opcode::kCallKernelDynamic);
+  }
+  if (!keeps) c.Op(Opcode::kRetain, {2, 0});
+  c.Op(Opcode::kDrop, {1}).MakeCell(3, cell, {2, 0}).Return(3);
+  b.Define(main, {x, pair}, c);
+  b.Export(main);
+  auto machine = *Machine::Create(b.Build({AppendOne}), {});
+  Value argument = Floats({1, 2});
+  Value result = RunMain(*machine, {argument, Floats({7})});
+  std::string longer = "[1f, 2f", shorter = longer;
+  for (int i = 0; i < count; ++i) longer += ", 7f";
+  for (int i = 1; i < count; ++i) shorter += ", 7f";
+  EXPECT_EQ(result.ToString(), "(" + (keeps ? shorter : longer) + "], " + longer + "])");
+  EXPECT_EQ(argument.ToString(), "[1f, 2f]");
+  EXPECT_EQ(machine->stats().allocations, allocations);
+}
+
+TEST(TensorTest, AppendsWriteWhatTheyAppend) {
+  // Two arguments, a tuple; the copy of the argument, of 64 bytes of elements. 17 elements have room for 24, rounded up
+  // to 32.
+  CheckAppends(1, false, 4);
+  CheckAppends(14, false, 4);
+  CheckAppends(15, false, 5);
+  CheckAppends(30, false, 5);
+  CheckAppends(31, false, 6);
+  CheckAppends(14, true, 5);
+}
+
+TEST(TensorTest, AppendsKeepWithinTheMemoryLimit) {
+  for (int64_t limit : {int64_t{1} << 20, int64_t{8} << 20}) {
+    ProgramBuilder b;
+    TypeId x = AddAppend(b), one = b.TensorOf(kFloat32, {1});
+    FunctionId main = b.Declare("main", {x, one}, x);
+    Code c;
+    for (int i = 0; i < 17; ++i) c.CallKernel({0}, 0, {kMovedArg | 0, 1}, Opcode::kCallKernelDynamic);
+    c.Op(Opcode::kDrop, {1}).Return(0);
+    b.Define(main, {}, c);
+    b.Export(main);
+    auto machine = *Machine::Create(b.Build({AppendOne}), {.memory_limit_bytes = limit});
+    // Twice the elements fit the smaller limit, but not twice and a half.
+    std::vector<float> big(100'000, 1.0f);
+    EXPECT_EQ(RunMain(*machine, {Floats(big), Floats({7})}).tensor().DoubleAt(100'016), 7.0) << limit;
+    EXPECT_EQ(machine->stats().peak_bytes > 900'000, limit > int64_t{1} << 20);
+  }
+}
+
 TEST(TensorTest, DynamicKernelCallsBindAndCheckShapes) {
   ProgramBuilder b;
   TypeId x = b.TensorOf(kFloat32, {TypeDesc::kUnknownDim});

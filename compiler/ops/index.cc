@@ -139,13 +139,34 @@ std::vector<Tensor> ComputeConcatenate(const ComputeContext& context) {
     starts.push_back(te::DimValue(start));
   }
   starts.pop_back();
-  return {te::ComputeTensor("concatenate", parts[0].dtype(), context.output().dims, [&](std::span<const Expr> i) {
-    return PickPart(parts, i[axis], starts, [&](const Tensor& part, Expr local) {
+  auto read_at = [axis](std::span<const Expr> i) {
+    return [i, axis](const Tensor& part, Expr local) {
       std::vector<Expr> at(i.begin(), i.end());
-      at[axis] = local;
+      at[axis] = std::move(local);
       return part(at);
-    });
-  })};
+    };
+  };
+  Tensor joined =
+      te::ComputeTensor("concatenate", parts[0].dtype(), context.output().dims,
+                        [&](std::span<const Expr> i) { return PickPart(parts, i[axis], starts, read_at(i)); });
+  const Dims& dims = parts[0].dims();
+  bool is_outer = std::all_of(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(axis),
+                              [](const Dim& dim) { return dim == Dim(1); });
+  if (parts.size() < 2 || !is_outer) return {joined};
+  // The first part is how the result begins in memory; the others are appended.
+  std::vector<Tensor> rest(parts.begin() + 1, parts.end());
+  std::vector<Dim> ends = Starts(rest.size(), [&](size_t i) { return rest[i].dims()[axis]; });
+  Dims extents = context.output().dims;
+  extents[axis] = ends.back();
+  std::vector<Expr> rest_starts;
+  for (size_t i = 0; i < rest.size(); ++i) rest_starts.push_back(te::DimValue(ends[i]));
+  return {te::WithUpdate(joined, {.base = parts[0], .estimate = NumElements(extents)}, extents,
+                         [&](std::span<const Expr> u) {
+                           te::TensorUpdate::Position position{.place = {u.begin(), u.end()}};
+                           position.place[axis] = u[axis] + te::DimValue(dims[axis]);
+                           position.value = PickPart(rest, u[axis], rest_starts, read_at(u));
+                           return position;
+                         })};
 }
 
 Solve StackRelation(TypeContext& context) {

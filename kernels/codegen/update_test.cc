@@ -78,6 +78,23 @@ Tensor FoldRows(const Tensor& data, const Tensor& updates, const Tensor& at, std
   });
 }
 
+// `data` with the rows of `rest` behind its own, along an axis of extent that is not known; all axes before it are 1.
+Tensor Append(const Tensor& data, const Tensor& rest, size_t axis) {
+  Dims dims = data.dims();
+  dims[axis] = dims[axis] + rest.dims()[axis];
+  Expr extent = te::DimValue(data.dims()[axis]);
+  Tensor whole = ComputeTensor("append", data.dtype(), dims, [&](Indices i) {
+    std::vector<Expr> from(i.begin(), i.end());
+    from[axis] = i[axis] - extent;
+    return te::Select(Less(i[axis], extent), data(i), rest(from));
+  });
+  return te::WithUpdate(whole, {.base = data, .estimate = 1}, rest.dims(), [&](Indices u) {
+    TensorUpdate::Position position{.place = {u.begin(), u.end()}, .value = rest(u)};
+    position.place[axis] = u[axis] + extent;
+    return position;
+  });
+}
+
 // The result must be made by updates; random indices are in and out of range.
 void CheckUpdates(const te::Computation& computation, size_t updates, const CheckOptions& options) {
   for (const ScheduledKernel& kernel : CheckOnTargets(computation, options)) {
@@ -99,6 +116,46 @@ TEST(UpdateTest, OneUpdateAfterAnother) {
   Tensor at = Input(2, "at", kInt32, {Dim(2)});
   Tensor both = SetRows(SetRows(data, rows, at, 0), rows, at, 1);
   CheckUpdates({"f", {data, rows, at}, {both}}, 1, {.symbol_values = {{1}, {7}}});
+}
+
+TEST(UpdateTest, AppendedRows) {
+  Dim m = Dim::Var(2, "m");
+  for (DataType dtype : {kFloat32, kInt8, kBFloat16}) {
+    Tensor data = Input(0, "data", dtype, {kN, Dim(19)}), rows = Input(1, "rows", dtype, {m, Dim(19)});
+    CheckUpdates({"f", {data, rows}, {Append(data, rows, 0)}}, 1,
+                 {.symbol_values = {{0, 0}, {0, 2}, {1, 0}, {5, 1}, {300, 3}}});
+  }
+  // Behind axes of extent 1, and the last axis.
+  Tensor data = Input(0, "data", kFloat32, {Dim(1), kN, Dim(5)}), row = Input(1, "row", kFloat32, {Dim(1), m, Dim(5)});
+  CheckUpdates({"f", {data, row}, {Append(data, row, 1)}}, 1, {.symbol_values = {{0, 1}, {7, 1}, {7, 4}}});
+  Tensor line = Input(0, "line", kInt32, {Dim(1), kN}), more = Input(1, "more", kInt32, {Dim(1), Dim(3)});
+  CheckUpdates({"f", {line, more}, {Append(line, more, 1)}}, 1, {.symbol_values = {{0}, {9}}});
+}
+
+TEST(UpdateTest, AppendedRowsAreReadAndUpdatedInPlace) {
+  Tensor data = Input(0, "data", kFloat32, {kN, Dim(8)}), rows = Input(1, "rows", kFloat32, {Dim(2), Dim(8)});
+  Tensor at = Input(2, "at", kInt32, {Dim(2)});
+  // Rows made from the argument are computed before it may be written.
+  Tensor last = ComputeTensor("last", kFloat32, rows.dims(), [&](Indices i) {
+    return rows(i) + data({te::Binary(BinaryOp::kMaximum, te::DimValue(kN) - Index(1), Index(0)), i[1]});
+  });
+  CheckUpdates({"f", {data, rows, at}, {Append(data, last, 0)}}, 1, {.symbol_values = {{1}, {7}}});
+  Tensor twice = Append(Append(data, rows, 0), rows, 0);
+  CheckUpdates({"f", {data, rows, at}, {twice}}, 1, {.symbol_values = {{0}, {7}}});
+  Tensor set = SetRows(Append(data, rows, 0), rows, at);
+  CheckUpdates({"f", {data, rows, at}, {set}}, 1, {.symbol_values = {{0}, {7}}, .range = 9});
+  Tensor appended = Append(data, rows, 0);
+  Tensor sum = ComputeTensor("sum", kFloat32, {appended.dims()[0]}, [&](Indices i) {
+    Dim extents[] = {Dim(8)};
+    return te::Reduce(te::ReduceOp::kSum, extents, [&](Indices r) { return appended({i[0], r[0]}); });
+  });
+  CheckUpdates({"f", {data, rows, at}, {appended, sum}}, 1, {.symbol_values = {{0}, {7}}});
+}
+
+TEST(UpdateTest, RowsThatAreNotAppendedInPlace) {
+  // Extents that are known: the tensors are small, and a call costs more than the copy.
+  Tensor data = Input(0, "data", kFloat32, {Dim(4), Dim(6)}), rows = Input(1, "rows", kFloat32, {Dim(2), Dim(6)});
+  CheckUpdates({"f", {data, rows}, {Append(data, rows, 0)}}, 0, {});
 }
 
 TEST(UpdateTest, RowsFoldedInOrder) {

@@ -86,7 +86,18 @@ class UpdateFinder {
                        [&](const Tensor& output) { return output.get() == tensor.get(); });
   }
 
-  // Whether the output has exactly the shape of the input, which is no constant, and is not another output too.
+  // Whether the elements of the input are those of the tensor, or the first of them. A tensor that is longer is made in
+  // this way only if the extent of the input is not known: the call costs more than to copy a small tensor.
+  static bool BeginsWith(const Tensor& tensor, const Tensor& input) {
+    size_t outer = 0;
+    while (outer + 1 < tensor.rank() && tensor.dims()[outer] == Dim(1) && input.dims()[outer] == Dim(1)) ++outer;
+    auto behind = static_cast<std::ptrdiff_t>(outer) + 1;
+    return std::equal(tensor.dims().begin() + behind, tensor.dims().end(), input.dims().begin() + behind) &&
+           (tensor.dims()[outer] == input.dims()[outer] || !input.dims()[outer].is_const());
+  }
+
+  // Whether the output has or begins with the elements of the input, which is no constant, and is not another output
+  // too.
   bool MayBegin(const Tensor& input, size_t output) const {
     auto number = static_cast<size_t>(input->input_index);
     const Tensor& tensor = computation_.outputs[output];
@@ -94,8 +105,8 @@ class UpdateFinder {
     bool is_first =
         std::none_of(computation_.outputs.begin(), computation_.outputs.begin() + static_cast<std::ptrdiff_t>(output),
                      [&](const Tensor& other) { return other.get() == tensor.get(); });
-    return !is_constant && is_first && input.dtype() == tensor.dtype() &&
-           std::equal(input.dims().begin(), input.dims().end(), tensor.dims().begin(), tensor.dims().end());
+    return !is_constant && is_first && input.dtype() == tensor.dtype() && input.rank() == tensor.rank() &&
+           BeginsWith(tensor, input);
   }
 
   // Whether one of the expressions reads the input, directly or through other tensors.

@@ -366,6 +366,22 @@ bool Path::CallKernel(const Instruction& i) {
   return MakeResults(i, kernel, symbols, args);
 }
 
+bool Path::GrowsInto(Shadow arg, const ShadowObject& grown, int64_t bytes, int64_t& capacity) {
+  ShadowObject* object = Object(arg);
+  if (object == nullptr || object->count != 1 || !object->takeable || !object->lanes.empty()) return false;
+  size_t rank = grown.shape.size();
+  int64_t dims = object->may_reshape ? static_cast<int64_t>(rank * sizeof(int64_t)) : 0;
+  int64_t header = RoundUp64(static_cast<int64_t>(sizeof(Tensor)) + dims);
+  if (!FitsGrown(object->bytes, header, rank, bytes)) {
+    capacity = GrownCapacity(bytes);
+    return false;
+  }
+  object->shape = grown.shape;
+  object->may_reshape = true;
+  grown_bytes_ += bytes - std::exchange(object->grown_bytes, bytes);
+  return true;
+}
+
 bool Path::MakeResults(const Instruction& i, const KernelInfo& kernel, std::span<const int64_t> symbols,
                        const Operand& args) {
   bool planned = i.opcode() == Opcode::kCallKernelPlanned;
@@ -395,6 +411,14 @@ bool Path::MakeResults(const Instruction& i, const KernelInfo& kernel, std::span
       tensor.shape.push_back(program.Evaluate(symbols).value_or(-1));
       if (tensor.shape.back() < 0 || __builtin_mul_overflow(bytes, tensor.shape.back(), &bytes)) return false;
     }
+    int64_t capacity = bytes;
+    if (result.grows && may_take && is_dynamic) {
+      Shadow& arg = moved[static_cast<size_t>(result.begins_as)];
+      if (GrowsInto(arg, tensor, bytes, capacity)) {
+        dst = std::exchange(arg, Shadow());
+        continue;
+      }
+    }
     if (in_arena) {
       tensor.count = ShadowObject::kForever;
     } else {
@@ -405,7 +429,9 @@ bool Path::MakeResults(const Instruction& i, const KernelInfo& kernel, std::span
       if (kernel.device != nullptr) {
         if (!MakeDeviceResult(kernel, tensor)) return false;
       } else {
-        tensor.bytes += RoundUp64(bytes);
+        tensor.bytes += RoundUp64(capacity);
+        tensor.grown_bytes = capacity > bytes ? bytes : 0;
+        grown_bytes_ += tensor.grown_bytes;
         tensor.takeable = true;
       }
     }

@@ -62,6 +62,7 @@ void Path::Drop(Shadow shadow) {
     dropped.insert(dropped.end(), object->fields.begin(), object->fields.end());
     dropped.push_back(object->owner);
     live_bytes_ -= object->bytes;
+    grown_bytes_ -= object->grown_bytes;
     ReleaseElements(*object);
     *object = {};
     free_.push_back(next.value);
@@ -125,7 +126,7 @@ std::string Path::Place() const {
 }
 
 std::vector<int64_t> Path::Amounts() const {
-  std::vector<int64_t> amounts = {live_bytes_};
+  std::vector<int64_t> amounts = {live_bytes_, grown_bytes_};
   if (lanes_.empty()) return amounts;
   amounts.push_back(copied_bytes_);
   for (const ShadowLane& lane : lanes_) {

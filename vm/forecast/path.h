@@ -42,7 +42,8 @@ struct ShadowObject {
   bool may_reshape = false;
   bool is_view = false;
   Shape shape;
-  Shadow owner;  // of the elements of a view
+  Shadow owner;             // of the elements of a view
+  int64_t grown_bytes = 0;  // size of the elements of a tensor that grows, in a block with room for more
   std::vector<Shadow> fields;
   // Size of a tensor with elements of its own, in a program that uses devices.
   int64_t element_bytes = 0;
@@ -151,6 +152,9 @@ class Path {
   void Leave();
   void Unpack(const Operand& outs, Shadow cell);
   bool CallKernel(const Instruction& i);
+  // Whether a result that grows takes the memory of the argument that it begins as. If it does not, but a later one
+  // may, sets the bytes for its elements to more than it has.
+  bool GrowsInto(Shadow arg, const ShadowObject& grown, int64_t bytes, int64_t& capacity);
   bool MakeResults(const Instruction& i, const KernelInfo& kernel, std::span<const int64_t> symbols,
                    const Operand& args);
   bool View(const Instruction& i);
@@ -166,6 +170,7 @@ class Path {
   std::vector<ShadowLane> lanes_;  // of the devices; none in a program that uses none
   int64_t copied_bytes_ = 0;
   int64_t live_bytes_ = 0;
+  int64_t grown_bytes_ = 0;  // of all tensors: loops that append are told apart by it
   int64_t arena_bytes_ = 0;
   bool just_forked_ = false;
   std::string unbounded_;

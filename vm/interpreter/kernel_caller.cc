@@ -217,7 +217,7 @@ const uint16_t* KernelCaller::CallStatic(const uint16_t* pc, Slot window, Slot* 
       return nullptr;
     }
     outputs[i] = tensor->data;
-    if (result.begins_as >= 0 && !BeginResult(call, i, *tensor)) [[unlikely]]
+    if (result.begins_as >= 0 && !BeginResult(call, i, *tensor, r)) [[unlikely]]
       return nullptr;
     // The register of a result owns nothing, since moved_ holds what the call consumes: it can be written now.
     r[dsts[i]] = AsSlot(tensor);
@@ -308,7 +308,8 @@ bool KernelCaller::MakeDynamicResult(const Call& call, size_t index, Slot* r) {
     too_big = false;
   }
   if (too_big) bytes = Heap::kUncountable;
-  Tensor* tensor = heap_.NewTensor(result.dtype, {dims, rank}, bytes, false);
+  Tensor* tensor = result.grows && num_moved_ > 0 ? MakeGrownResult(result, {dims, rank}, bytes)
+                                                  : heap_.NewTensor(result.dtype, {dims, rank}, bytes, false);
   if (tensor == nullptr) [[unlikely]]
     return Fail(OutOfMemory());
   buffers_[call.num_args + index] = tensor->data;
@@ -316,14 +317,43 @@ bool KernelCaller::MakeDynamicResult(const Call& call, size_t index, Slot* r) {
   return true;
 }
 
-bool KernelCaller::BeginResult(const Call& call, size_t index, const Tensor& result) {
+Tensor* KernelCaller::MakeGrownResult(const KernelInfo::TensorInfo& result, std::span<const int64_t> dims,
+                                      int64_t bytes) {
+  int64_t capacity = bytes;
+  for (uint32_t m = 0; m < num_moved_; ++m) {
+    Tensor* tensor = AsTensor(moved_[m].slot);
+    if (moved_[m].param != static_cast<uint32_t>(result.begins_as) || tensor->object.count != 1 ||
+        tensor->storage != TensorStorage::kInline)
+      continue;
+    int64_t header = static_cast<std::byte*>(tensor->data) - reinterpret_cast<std::byte*>(tensor);
+    if (FitsGrown(tensor->block_bytes, header, dims.size(), bytes)) {
+      moved_[m] = moved_[--num_moved_];
+      std::copy(dims.begin(), dims.end(), tensor->dims_after_header());
+      tensor->dims = tensor->dims_after_header();
+      tensor->inline_dims = true;
+      return tensor;
+    }
+    int64_t in_use = heap_.reserved_bytes() - heap_.pooled_bytes();
+    if (bytes < (heap_.limit_bytes() - in_use) / 2) capacity = GrownCapacity(bytes);
+    break;
+  }
+  return heap_.NewTensor(result.dtype, dims, capacity, false);
+}
+
+bool KernelCaller::BeginResult(const Call& call, size_t index, const Tensor& result, const Slot* r) {
   constexpr int64_t kPiece = 1 << 20;
   const KernelInfo::TensorInfo& info = call.kernel->results[index];
   const auto* from = static_cast<const std::byte*>(buffers_[static_cast<size_t>(info.begins_as)]);
   auto* to = static_cast<std::byte*>(result.data);
   if (from == to) return true;
-  int64_t bytes = info.dtype.bytes();
-  for (uint16_t axis = 0; axis < result.rank; ++axis) bytes *= result.dims[axis];
+  // A result that grows has at least as many elements in the files that the compiler makes.
+  auto bytes_of = [&](const Tensor& tensor) {
+    int64_t bytes = info.dtype.bytes();
+    for (uint16_t axis = 0; axis < tensor.rank; ++axis) bytes *= tensor.dims[axis];
+    return bytes;
+  };
+  int64_t bytes = bytes_of(result);
+  if (info.grows) bytes = std::min(bytes, bytes_of(*ArgTensor(call.args[info.begins_as], r)));
   for (int64_t begin = 0; begin < bytes; begin += kPiece) {
     if (control_.signal().reason() != 0) return Fail(control_.Poll());
     std::memcpy(to + begin, from + begin, static_cast<size_t>(std::min(kPiece, bytes - begin)));
@@ -341,7 +371,7 @@ bool KernelCaller::MakeDynamicResults(const Call& call, Slot* r) {
       buffers_[call.num_args + i] = taken->data;
       r[call.dsts[i]] = AsSlot(taken);
     } else if (!MakeDynamicResult(call, i, r) ||
-               (result.begins_as >= 0 && !BeginResult(call, i, *AsTensor(r[call.dsts[i]])))) {
+               (result.begins_as >= 0 && !BeginResult(call, i, *AsTensor(r[call.dsts[i]]), r))) {
       return false;
     }
   }

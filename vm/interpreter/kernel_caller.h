@@ -135,8 +135,11 @@ class KernelCaller {
   bool BindDims(const std::vector<KernelInfo::Bind>& binds, const Call& call, Slot* r);
   bool MakeDynamicResults(const Call& call, Slot* r);
   bool MakeDynamicResult(const Call& call, size_t index, Slot* r);
+  // A tensor for a result that grows. Takes the memory of the parameter that it begins as, if the call consumes it,
+  // nobody else has it, and it has room; else, if the parameter could have been taken, has room for more to come.
+  Tensor* MakeGrownResult(const KernelInfo::TensorInfo& result, std::span<const int64_t> dims, int64_t bytes);
   // Copies the elements with which a result begins, unless it has the memory of their parameter.
-  bool BeginResult(const Call& call, size_t index, const Tensor& result);
+  bool BeginResult(const Call& call, size_t index, const Tensor& result, const Slot* r);
   void StoreScalars(const Call& call, Slot* r);
   // These set error_ and give false.
   bool Fail(absl::Status error) {

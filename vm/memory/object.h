@@ -59,6 +59,15 @@ struct Tensor {
 };
 static_assert(sizeof(Tensor) == 40);
 
+// Whether a tensor in a block of `block_bytes`, with its elements `header` bytes behind the beginning, has room for
+// dims of its own and for so many bytes of elements.
+inline bool FitsGrown(int64_t block_bytes, int64_t header, size_t rank, int64_t bytes) {
+  return bytes <= block_bytes - header && static_cast<int64_t>(sizeof(Tensor) + rank * sizeof(int64_t)) <= header;
+}
+// Bytes for the elements of a tensor that had no room for `bytes`, and is likely to grow again: steps by a factor make
+// appending cost what it appends.
+inline int64_t GrownCapacity(int64_t bytes) { return bytes < int64_t{1} << 61 ? bytes + bytes / 2 : bytes; }
+
 // How cells of one layout are made and freed.
 struct HeapLayout {
   uint32_t bytes = 0;  // header and fields

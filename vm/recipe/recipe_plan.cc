@@ -510,8 +510,8 @@ absl::StatusOr<RecipePlan> MakeRecipePlan(const KernelDesc& desc, const KernelRe
   plan.num_results = desc.results.size();
   for (const KernelTensor& param : desc.params) plan.buffers.push_back({param.dtype, compile(param.dims), {}});
   for (const KernelTensor& result : desc.results) plan.buffers.push_back({result.dtype, compile(result.dims), {}});
-  plan.begun.assign(plan.num_results, false);
-  for (const KernelDesc::Update& update : desc.updates) plan.begun[update.result] = true;
+  plan.begun.assign(plan.num_results, -1);
+  for (const KernelDesc::Update& update : desc.updates) plan.begun[update.result] = update.param;
   for (const RecipeWorkspace& workspace : recipe.workspaces) {
     plan.buffers.push_back({workspace.dtype, {compile(workspace.elements)}, compile(workspace.offset)});
   }

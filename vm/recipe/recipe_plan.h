@@ -105,7 +105,8 @@ struct RecipePlan {
   };
   std::vector<Buffer> buffers;
   size_t num_params = 0, num_results = 0;
-  std::vector<bool> begun;  // by result: it has the elements of a parameter when the recipe begins
+  // By result: the parameter whose elements it has, or begins with, when the recipe begins; -1: none.
+  std::vector<int64_t> begun;
   std::vector<Nest> nests;
   int64_t scratch_bytes = 0;  // needed at the start of the workspace of a run; a multiple of 64
 };

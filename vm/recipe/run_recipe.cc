@@ -371,8 +371,10 @@ int32_t RunRecipe(const RecipePlan& plan, void* const* buffers, std::span<const 
     }
     all.push_back(buffer);
     // Elements that the recipe does not write must not reveal old memory.
-    bool is_begun = i >= plan.num_params && i < tensors && plan.begun[i - plan.num_params];
-    if (i >= plan.num_params && !is_begun && !Clear(buffer.data, bytes, cancel)) return kRvmCancelled;
+    int64_t param = i >= plan.num_params && i < tensors ? plan.begun[i - plan.num_params] : -1;
+    int64_t begun = param < 0 ? 0 : std::min(buffer.elements, all[static_cast<size_t>(param)].elements);
+    begun *= plan.buffers[i].dtype.bytes();
+    if (i >= plan.num_params && !Clear(buffer.data + begun, bytes - begun, cancel)) return kRvmCancelled;
   }
   for (const RecipePlan::Nest& nest : plan.nests) {
     NestRun run(nest, symbols, all.data(), scratch, cancel);

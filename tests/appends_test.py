@@ -1,0 +1,98 @@
+"""Random programs that append to tensors and keep some of them: the values of a model in numpy, at each level."""
+
+import os
+import random
+import tempfile
+
+import numpy as np
+
+import relayvm
+
+PROGRAMS = 24
+STEPS = 12
+ROWS = "Tensor[(?, 3), int32]"
+
+
+class Maker:
+    """Makes a program of variables that each are a tensor of rows, and computes what they hold."""
+
+    def __init__(self, seed):
+        self.dice = random.Random(seed)
+        self.lines, self.values, self.references = [], {}, {}
+
+    def add(self, text, value):
+        name = f"%v{len(self.values)}"
+        self.lines.append(f"let {name} = {text};")
+        self.values[name] = value
+        return name
+
+    def pick(self):
+        # Mostly the last one, which nobody has yet.
+        names = list(self.values)
+        return names[-1] if self.dice.random() < 0.6 else self.dice.choice(names)
+
+    def step(self):
+        dice, name = self.dice, self.pick()
+        value, number = self.values[name], dice.randrange(100)
+        kind = dice.randrange(8)
+        if kind < 3:
+            count = dice.randrange(1, 4)
+            parts = "".join(f", full({number}, shape=[1, 3], dtype=\"int32\")" for _ in range(count))
+            self.add(f"concatenate(({name}{parts}), axis=0)", np.vstack([value] + [np.full((1, 3), number)] * count))
+        elif kind == 3:
+            other = self.pick()
+            self.add(f"concatenate(({name}, {other}), axis=0)", np.vstack([value, self.values[other]]))
+        elif kind == 4:
+            count = dice.randrange(1, 40)
+            rows = np.vstack([value] + [np.full((1, 3), i) for i in range(count)])
+            self.add(f"@grow({name}, 0, {count})", rows)
+        elif kind == 5:
+            changed = value.copy()
+            changed[len(value) - 1] = number
+            place = f"reshape(cast(extent({name}, axis=0), dtype=\"int32\") - 1, newshape=[1, 1])"
+            self.add(f"scatter_nd({name}, {place}, full({number}, shape=[1, 3], dtype=\"int32\"))", changed)
+        elif kind == 6:
+            self.add(f"{name} + {number}", value + number)
+        else:
+            reference = f"%r{len(self.references)}"
+            self.lines.append(f"let {reference} = ref({name});")
+            self.references[reference] = value
+
+    def program(self):
+        first = self.dice.randrange(1, 3)
+        self.add(f"dyn.zeros(stack(({first}, 3)), dtype=\"int32\")", np.zeros((first, 3), int))
+        for _ in range(STEPS):
+            self.step()
+        kept = self.dice.sample(list(self.values), 3)
+        results = kept + [f"!{reference}" for reference in self.references]
+        values = [self.values[name] for name in kept] + list(self.references.values())
+        body = "\n  ".join(self.lines + [f"({', '.join(results)})"])
+        return f"""def @grow(%a: {ROWS}, %i: int32, %n: int32) -> {ROWS} {{
+  if (%i == %n) {{ %a }} else {{ @grow(concatenate((%a, full(%i, shape=[1, 3], dtype="int32")), axis=0), %i + 1, %n) }}
+}}
+def @main() {{
+  {body}
+}}
+""", values
+
+
+class Appends(relayvm.TestCase):
+    def test_random_programs(self):
+        wrong = []
+        with tempfile.TemporaryDirectory() as folder:
+            for seed in range(PROGRAMS):
+                text, values = Maker(seed).program()
+                source = os.path.join(folder, f"{seed}.relay")
+                with open(source, "w", encoding="utf-8") as file:
+                    file.write(text)
+                level = seed % 4
+                target = ("--target", "portable") if seed % 3 == 0 else ()
+                done = relayvm.run(relayvm.COMPILER, "run", source, f"-O{level}", *target)
+                if done.returncode != 0:
+                    wrong.append(f"{seed} at level {level}: {done.stderr[-300:]}")
+                    continue
+                for i, (got, value) in enumerate(zip(relayvm.parse_value(done.stdout), values, strict=True)):
+                    if not np.array_equal(np.asarray(got).reshape(-1, 3), value):
+                        wrong.append(f"{seed} at level {level}: result {i} is\n{got}; expected\n{value}\n{text}")
+                        break
+        self.assert_none(wrong, "programs with other results")
