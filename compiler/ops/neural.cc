@@ -173,7 +173,9 @@ std::vector<Tensor> ComputeMatmul(const ComputeContext& context) {
   if (b.rank() > 2) {
     const te::TensorSpec& out = context.output();
     size_t lead = out.dims.size() - 2;
-    const Dim& k = a.dims()[a.rank() - (ta ? 2 : 1)];
+    // The two extents are checked to be equal. Places in memory simplify by one that is no broadcast.
+    const Dim &ka = a.dims()[a.rank() - (ta ? 2 : 1)], &kb = b.dims()[b.rank() - (tb ? 1 : 2)];
+    const Dim& k = ka.kind() == DimKind::kBroadcast ? kb : ka;
     return Narrow(te::ComputeTensor(
                       "matmul", Accumulator(out.dtype), out.dims,
                       [&](std::span<const Expr> i) {

@@ -4,8 +4,10 @@
 // per index of one axis. It is dropped where it can go
 //  - backwards, into the product that makes its operand: a convolution, dense layer or product of matrices with
 //    constant weights. Between them may stand sums with constants, which are multiplied too;
-//  - forwards, into the weights of the product that takes its result.
-// On both ways it passes pooling, if it is along the channels; if it is positive, also relu and maxima; and if it is
+//  - forwards, into the weights of the product that takes its result;
+//  - from the second operand of a product of two computed matrices to the first, if it is one number: the second one,
+//    such as a decoder's keys, is then read as it is.
+// On these ways it passes pooling, if it is along the channels; if it is positive, also relu and maxima; and if it is
 // one number, views, transposes, and products of two computed matrices. Nothing else may use what is between.
 //
 // `nn.batch_norm` with constant statistics is x * s + t, with s and t per channel, computed here. Where s finds no
@@ -327,6 +329,7 @@ class ScaleFolder : public Rewriter {
       step.value = scaled->data;
     } else if (IsProduct(call)) {
       Forward(step, chain);
+      MoveToFirst(step, chain);
     }
   }
 
@@ -474,14 +477,81 @@ class ScaleFolder : public Rewriter {
         std::optional<Literal> weights = ScaledWeights(call, axes->of_data, scale);
         if (!weights) return;
         ReplaceConstant(product, 1, *std::move(weights));
-        ir::Var* data = Cast<ir::VarExpr>(scaled->data)->var;
-        ReplaceArg(*user, 0, At(made.span).Use(data));
-        maker->value = nullptr;
+        Drop({maker, user, 0, *scaled});
         return;
       }
       if (made.args.size() != 1) return;
       between.push_back(&made);
     }
+  }
+
+  // A scale by one number in what makes an operand of a product, if there is one and nothing else uses what is between:
+  // the binding of the scale, and that of the call that takes its result as operand `arg`.
+  struct FoundScale {
+    Binding* maker = nullptr;
+    Binding* user = nullptr;
+    size_t arg = 0;
+    ScaledOperand scaled = {};
+  };
+  std::optional<FoundScale> FindNumber(Binding& product, size_t operand, std::vector<Binding>& chain) {
+    FoundScale found{.user = &product, .arg = operand};
+    while (true) {
+      found.maker = OnlyUse(*Cast<ir::Call>(found.user->value)->args[found.arg], chain);
+      if (found.maker == nullptr) return std::nullopt;
+      const auto& made = *Cast<ir::Call>(found.maker->value);
+      if (std::optional<ScaledOperand> scaled = ReadScale(made); scaled && !scaled->scale.axis) {
+        found.scaled = *std::move(scaled);
+        return found;
+      }
+      if (made.args.size() != 1 || !Passes(made, Scale{{}, {1.0}})) return std::nullopt;
+      found.user = found.maker;
+      found.arg = 0;
+    }
+  }
+
+  // Moves a scale by one number from the second operand of a product of two computed matrices to the first, unless that
+  // is known to be larger.
+  void MoveToFirst(Binding& product, std::vector<Binding>& chain) {
+    const auto& call = *Cast<ir::Call>(product.value);
+    const DataType dtype = TensorOf(&call)->dtype.dtype;
+    bool fits = IsMatrixProduct(ir::OpCallee(&call)->name) && IsFloat(TensorOf(&call)) &&
+                ConstantOf(call.args[0]) == nullptr && TensorOf(call.args[0])->dtype.dtype == dtype &&
+                !IsLarger(TensorOf(call.args[0])->shape.dims, TensorOf(call.args[1])->shape.dims);
+    std::optional<FoundScale> found = fits ? FindNumber(product, 1, chain) : std::nullopt;
+    if (!found || TensorOf(found->scaled.data)->dtype.dtype != dtype) return;
+    std::optional<FoundScale> first = FindNumber(product, 0, chain);
+    if (!first && Backward(*call.args[0], found->scaled.scale, chain)) return Drop(*found);
+    double factor = found->scaled.scale.factors[0] * (first ? first->scaled.scale.factors[0] : 1.0);
+    if (std::abs(factor) < std::numeric_limits<float>::min() || std::abs(factor) > std::numeric_limits<float>::max())
+      return;
+    const ir::Builder at = At(call.span);
+    Expr* data = first ? first->scaled.data : call.args[0];
+    Expr* number = at.Constant(VectorOf(dtype, {factor}, RankOf(data) - 1, RankOf(data)));
+    Expr* scaled = ops::BuildCall(at, "multiply", {data, number});
+    if (!ir::TypesEqual(scaled->type, data->type)) return;
+    Drop(*found);
+    if (first) {
+      first->maker->value = scaled;
+      return;
+    }
+    Expr* named = at.Bind("scaled", scaled, chain);
+    const ir::Var* var = Cast<ir::VarExpr>(named)->var;
+    uses_[var].all = 1;
+    places_[var] = {&chain, chain.size() - 1};
+    ReplaceArg(product, 0, named);
+  }
+
+  // Whether all extents are known, and those of `a` are those of more elements.
+  static bool IsLarger(const Dims& a, const Dims& b) {
+    std::optional<int64_t> first = NumElements(a).AsConst(), second = NumElements(b).AsConst();
+    return first && second && *first > *second;
+  }
+
+  // The scale's user takes what was scaled.
+  void Drop(const FoundScale& found) {
+    const ir::Call& made = *Cast<ir::Call>(found.maker->value);
+    ReplaceArg(*found.user, found.arg, At(made.span).Use(Cast<ir::VarExpr>(found.scaled.data)->var));
+    found.maker->value = nullptr;
   }
 
   const ConstantUses& constants_;

@@ -81,6 +81,23 @@ def @main(%x: Tensor[(1, 2), float32]) {
     {"AnOperandOfNoProduct", R"(
 def @main() { zeros(shape=[200, 200], dtype="float32") * 2f }
 )"},
+    {"TheSecondOperandIfTheFirstIsLarger", R"(
+def @main(%a: Tensor[(8, 2), float32], %b: Tensor[(2, 3), float32]) { nn.matmul(%a, %b * 2f) }
+)"},
+    {"TheSecondOperandByVectors", R"(
+def @main(%a: Tensor[(n, 2), float32], %b: Tensor[(2, m), float32]) {
+  nn.matmul(%a, %b * Constant([[1f], [2f]], (2, 1), float32))
+}
+)"},
+    {"ASecondOperandWithOtherUses", R"(
+def @main(%a: Tensor[(n, 2), float32], %b: Tensor[(2, m), float32]) {
+  let %c = %b * 2f;
+  (nn.matmul(%a, %c), %c)
+}
+)"},
+    {"FactorsThatUnderflow", R"(
+def @main(%a: Tensor[(n, 2), float32], %b: Tensor[(2, m), float32]) { nn.matmul(%a * 1e-30f, %b * 1e-30f) }
+)"},
     {"LargeWeightsThatAreShared", R"(
 def @main(%x: Tensor[(1, 100), float32]) {
   let %w = ones(shape=[100, 100], dtype="float32");
@@ -121,6 +138,42 @@ def @main(%x: Tensor[(1, 1, 4), float64]) {
   let %y = nn.conv1d(%x, Constant([2f64, 8f64], (2, 1, 1), float64), strides=[1], padding=[0], dilation=[1], groups=1, channels=None, kernel_size=None, data_layout="NCW", kernel_layout="OIW", out_layout="", out_dtype="");
   let %t = nn.max_pool1d(%y, pool_size=[2], strides=[1], dilation=[1], padding=[0], layout="NCW", out_layout="", ceil_mode=False);
   nn.avg_pool1d(%t, pool_size=[2], strides=[1], dilation=[1], padding=[0], layout="NCW", out_layout="", ceil_mode=False, count_include_pad=False)
+}
+)"},
+    {"KeysBesideScaledQueries", "fold_scales", 2,
+     R"(
+def @main(%q: Tensor[(4, n, 8), float32], %k: Tensor[(4, m, 8), float32]) {
+  nn.batch_matmul(%q * 0.5f, transpose(%k, axes=[0, 2, 1]) / 2f, transpose_b=False)
+}
+)",
+     R"(def @main[n: ShapeVar, m: ShapeVar](%q: Tensor[(4, n, 8), float32], %k: Tensor[(4, m, 8), float32]) {
+  let %t = %q * Constant([0.25f], (1), float32);
+  let %t_1 = transpose(%k, axes=[0, 2, 1]);
+  nn.batch_matmul(%t, %t_1, transpose_b=False, out_dtype="", transpose_a=False)
+}
+)"},
+    {"KeysThroughAView", "fold_scales", 2,
+     R"(
+def @main(%q: Tensor[(n, 4, 8), float32], %k: Tensor[(n, m, 8), float64]) {
+  nn.matmul(cast(%q, dtype="float64"), transpose(%k * 4f64, axes=[0, 2, 1]))
+}
+)",
+     R"(def @main[n: ShapeVar, m: ShapeVar](%q: Tensor[(n, 4, 8), float32], %k: Tensor[(n, m, 8), float64]) {
+  let %t = cast(%q, dtype="float64");
+  let %t_1 = transpose(%k, axes=[0, 2, 1]);
+  let %scaled = %t * Constant([4f64], (1), float64);
+  nn.matmul(%scaled, %t_1, units=None, out_dtype="", transpose_a=False, transpose_b=False)
+}
+)"},
+    {"KeysBesideALayer", "fold_scales", 2,
+     R"(
+def @main(%x: Tensor[(2, 2), float32], %k: Tensor[(n, 2), float32]) {
+  nn.matmul(nn.dense(%x, Constant([[1f, 2f], [3f, 4f]], (2, 2), float32)), %k * 2f, transpose_b=True)
+}
+)",
+     R"(def @main[n: ShapeVar](%x: Tensor[(2, 2), float32], %k: Tensor[(n, 2), float32]) {
+  let %t = nn.dense(%x, Constant([2f, 4f, 6f, 8f], (2, 2), float32), units=None, out_dtype="");
+  nn.matmul(%t, %k, transpose_b=True, units=None, out_dtype="", transpose_a=False)
 }
 )"},
     {"ADivisionOfScores", "fold_scales", 2,

@@ -45,7 +45,8 @@ bool MayTake(const Schedule& schedule, const Tensor& input, size_t nest, size_t 
   }
   for (size_t n = nest; n < schedule.nests.size(); ++n) {
     const LoopNest& reader = schedule.nests[n];
-    if (reader.update && Reads(reader, *input)) return false;
+    bool reads_early = reader.update || (reader.tile && reader.tile->few);
+    if (reads_early && Reads(reader, *input)) return false;
     for (size_t t = 0; t < reader.tensors.size(); ++t) {
       // A tile reads its factors for many positions before it stores any; of tiles that overlap, one reads where
       // another has stored.

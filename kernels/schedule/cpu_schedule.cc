@@ -9,6 +9,7 @@
 
 #include "kernels/schedule/axis_ranges.h"
 #include "kernels/schedule/factor_copies.h"
+#include "kernels/schedule/few_rows.h"
 #include "kernels/schedule/merge_axes.h"
 #include "kernels/schedule/split_axes.h"
 #include "kernels/schedule/tile_planner.h"
@@ -60,6 +61,22 @@ void PlanTileAndAxes(Schedule& schedule, LoopNest& nest) {
   if ((reads_rows && !fills_tiles) || in_place) nest = *std::move(merged);
 }
 
+// Plans a product with the copies inlined that only it reads. Returns false if that gains nothing, and changes nothing.
+bool PlanDirectly(Schedule& schedule, LoopNest& nest) {
+  LoopNest attempt = nest;
+  SplitDividedAxes(*schedule.pool, attempt);
+  PlanTileAndAxes(schedule, attempt);
+  if (!attempt.tile) return false;
+  if (std::optional<LoopNest> direct = ReadDirectly(schedule, attempt)) {
+    nest = *std::move(direct);
+    return true;
+  }
+  PlanFewRows(attempt);
+  if (!attempt.tile->few) return false;
+  nest = std::move(attempt);
+  return true;
+}
+
 // The sort writes its scratch before it reads it: of each row only the keys and their positions are computed.
 void LeaveScratch(LoopNest& nest) {
   const te::Tensor& tensor = nest.tensors[0].tensor;
@@ -76,16 +93,26 @@ void PlanForCpu(Schedule& schedule) {
     const te::Tensor first = nest.tensors[0].tensor;
     bool any_order = !first->self && !first->is_ordered && !nest.update;
     if (first->is_ordered) LeaveScratch(nest);
-    if (any_order) SplitDividedAxes(*schedule.pool, nest);
+    bool is_planned = nest.direct && any_order && PlanDirectly(schedule, nest);
+    if (nest.direct && !is_planned) {
+      nest.direct = te::Expr();
+      CollapseAxes(*schedule.pool, nest);
+    }
+    if (any_order && !is_planned) SplitDividedAxes(*schedule.pool, nest);
     if (nest.reduction() != nullptr && any_order) {
-      PlanTileAndAxes(schedule, nest);
+      if (!is_planned) {
+        PlanTileAndAxes(schedule, nest);
+        if (nest.tile) PlanFewRows(nest);
+      }
       if (nest.tile) {
         nest.form = NestForm::kTiles;
-        if (nest.tile->access == Tile::Access::kPanels && !nest.tile->is_packed()) {
+        bool copies = !nest.tile->few || !nest.tile->few->always();
+        if (copies && nest.tile->access == Tile::Access::kPanels && !nest.tile->is_packed()) {
           nests.push_back(MakePanels(schedule, nest));
         }
-        WidenBroadcast(schedule, nests, nest);
-        if (std::optional<LoopNest> copy = MakeRowPanels(schedule, nest)) nests.push_back(*std::move(copy));
+        if (copies) WidenBroadcast(schedule, nests, nest);
+        std::optional<LoopNest> copy = copies ? MakeRowPanels(schedule, nest) : std::nullopt;
+        if (copy) nests.push_back(*std::move(copy));
       } else if (ReducesByColumns(nest)) {
         nest.form = NestForm::kColumns;
         nest.column_block = kColumnBlock;
@@ -97,6 +124,7 @@ void PlanForCpu(Schedule& schedule) {
     }
     nests.push_back(std::move(nest));
   }
+  LimitCopies(schedule, nests);
   schedule.nests = std::move(nests);
 }
 

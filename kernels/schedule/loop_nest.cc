@@ -81,6 +81,7 @@ std::vector<Expr> Roots(const LoopNest& nest) {
   std::vector<Expr> roots = Values(nest);
   for (const Replica& replica : nest.replicas) roots.push_back(replica.store_offset);
   if (nest.replicas.empty()) roots.push_back(nest.store_offset);
+  if (nest.direct) roots.push_back(nest.direct);
   if (nest.update) {
     std::vector<Expr> update = nest.update->Expressions();
     roots.insert(roots.end(), update.begin(), update.end());
@@ -91,6 +92,7 @@ std::vector<Expr> Roots(const LoopNest& nest) {
 void Apply(ExprPool& pool, LoopNest& nest, Rewrite rewrite) {
   nest.store_offset = pool.Copy(nest.store_offset, rewrite);
   for (NestTensor& t : nest.tensors) t.value = pool.Copy(t.value, rewrite);
+  if (nest.direct) nest.direct = pool.Copy(nest.direct, rewrite);
   for (Replica& replica : nest.replicas) {
     replica.store_offset = pool.Copy(replica.store_offset, rewrite);
     replica.value = pool.Copy(replica.value, rewrite);
@@ -108,6 +110,12 @@ std::vector<Expr> ReadExpressions(const LoopNest& nest) {
   if (nest.update) return Roots(nest);
   std::vector<Expr> expressions = Values(nest);
   if (!nest.tile) return expressions;
+  if (const std::optional<Tile::FewRows>& few = nest.tile->few) {
+    expressions.push_back(few->vector);
+    expressions[0] = few->broadcast;
+    if (few->always()) return expressions;
+    expressions.push_back(few->broadcast);
+  }
   expressions[0] = nest.tile->broadcast;
   bool is_read = nest.tile->access == Tile::Access::kInPlace || !nest.tile->sources.empty();
   if (is_read) expressions.push_back(nest.tile->vector);

@@ -72,6 +72,16 @@ struct LoopNest {
   std::optional<Team> team;                    // kTeams: likewise
   std::optional<BlockTile> block_tile;         // kBlockTiles: likewise
   std::optional<NestUpdate> update;            // kPositions: likewise
+  // The value of tensors[0], a sum of products on a CPU, with the copies inlined that only this nest reads; null: it
+  // reads none.
+  te::Expr direct;
+  // The nest makes something for a tile that does without it in calls with few rows (Tile::few): it runs only in calls
+  // with more.
+  struct RowLimit {
+    Dim rows;
+    int64_t few = 0;
+  };
+  std::optional<RowLimit> limit;
   // On a GPU, of a nest that finishes the product of the nest before it in place, and runs only where a library
   // computed that: a kSelf tensor, by which the nest reads what the library stored in the memory of tensors[0]. Else
   // null.

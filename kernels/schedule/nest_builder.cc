@@ -162,6 +162,8 @@ class NestBuilder {
   void PlaceAll();
   std::optional<NestTensor> Fits(const Tensor& tensor, LoopNest& nest);
   NestTensor Expand(const Tensor& tensor, const LoopNest& nest);
+  bool IsCopy(const Tensor& tensor) const;
+  Expr Direct(const Tensor& tensor, const LoopNest& nest, const Expr& value);
   Expr Inline(const Tensor& tensor, const std::vector<Expr>& indices);
   Expr Inline(const Expr& e, const std::vector<IndexVar>& axes, const std::vector<Expr>& indices);
   Expr Rounded(const Tensor& tensor, Expr value);
@@ -176,6 +178,7 @@ class NestBuilder {
   absl::flat_hash_map<const TensorNode*, Facts> facts_;
   using InlineKey = std::pair<const TensorNode*, std::vector<const ExprNode*>>;
   std::map<InlineKey, Expr> inlined_;
+  bool inlines_copies_ = false;
   int64_t next_site_ = 0;
 };
 
@@ -350,6 +353,10 @@ void NestBuilder::Decide() {
     bool repeated = facts.sites.size() > 1 || facts.replicated;
     // On a GPU, readers compute places as fast as a copy would, and a launch costs more than either.
     bool is_view = schedule_.target.has_blocks && IsStridedView(tensor, pool());
+    // Readers need no copy of elements that are in memory in the same order.
+    if (Tensor base = BaseInSamePlace(tensor, pool()); base && !outputs.contains(tensor.get())) {
+      is_view |= base->kind == TensorKind::kInput || outputs.contains(base.get()) || HasOwnNest(base);
+    }
     bool cheap = is_view || (facts.cost <= kCheapCost && !(facts.replicated && facts.in_reduce && facts.cost > 0));
     // A tensor that is read at other positions would be inlined there. Behind the sum it costs next to nothing.
     bool is_moved = facts.cost > 0 && facts.sites.size() == 1 && *facts.sites.begin() >= 0;
@@ -365,7 +372,9 @@ Expr NestBuilder::Inline(const Expr& e, const std::vector<IndexVar>& axes, const
   Rewrite rewrite;
   for (size_t i = 0; i < indices.size(); ++i) rewrite.variables[axes[i].id] = indices[i];
   rewrite.read = [this](const Tensor& read, std::vector<Expr> at) {
-    if (read->kind == TensorKind::kCompute && !facts_.at(read.get()).materialised) return Inline(read, at);
+    bool is_inlined = read->kind == TensorKind::kCompute &&
+                      (!facts_.at(read.get()).materialised || (inlines_copies_ && IsCopy(read)));
+    if (is_inlined) return Inline(read, at);
     ExprNode node{.kind = ExprKind::kRead, .dtype = read.dtype()};
     node.tensor = read;
     node.operands = {pool().Offset(read.dims(), at)};
@@ -411,6 +420,32 @@ NestTensor NestBuilder::Expand(const Tensor& tensor, const LoopNest& nest) {
     value = pool().Intern(std::move(node));
   }
   return {tensor, value, false};
+}
+
+// Whether the tensor has the elements of another one, and one tensor reads it.
+bool NestBuilder::IsCopy(const Tensor& tensor) const {
+  const Facts& facts = facts_.at(tensor.get());
+  bool is_output = std::any_of(schedule_.outputs.begin(), schedule_.outputs.end(),
+                               [&](const Tensor& output) { return output.get() == tensor.get(); });
+  return facts.materialised && facts.readers == 1 && !is_output && tensor->body->kind == ExprKind::kRead &&
+         !HasOwnNest(tensor) && !tensor->is_stored;
+}
+
+// See LoopNest::direct.
+Expr NestBuilder::Direct(const Tensor& tensor, const LoopNest& nest, const Expr& value) {
+  auto is_product = [](const Expr& e) {
+    return e->kind == ExprKind::kReduce && e->reduce == ReduceOp::kSum && e->operands[0]->kind == ExprKind::kBinary &&
+           e->operands[0]->binary == BinaryOp::kMultiply;
+  };
+  if (!schedule_.target.has_vectors || !is_product(value)) return Expr();
+  std::vector<Tensor> reads = ComputedReads({value});
+  if (std::none_of(reads.begin(), reads.end(), [&](const Tensor& read) { return IsCopy(read); })) return Expr();
+  std::map<InlineKey, Expr> inlined = std::exchange(inlined_, {});
+  inlines_copies_ = true;
+  Expr direct = Expand(tensor, nest).value;
+  inlines_copies_ = false;
+  inlined_ = std::move(inlined);
+  return is_product(direct) ? direct : Expr();
 }
 
 std::vector<Tensor> NestBuilder::ComputedReads(const std::vector<Expr>& expressions) {
@@ -507,6 +542,7 @@ void NestBuilder::PlaceAll() {
     }
     if (joined) continue;
     facts.nest = schedule_.nests.size();
+    own.direct = Direct(tensor, own, t.value);
     own.tensors = {std::move(t)};
     schedule_.nests.push_back(std::move(own));
   }

@@ -49,6 +49,9 @@ std::string Describe(const LoopNest& nest) {
   if (strands > 1) absl::StrAppend(&text, ", ", strands, " strands");
   if (unroll > 1) absl::StrAppend(&text, ", unrolled ", unroll);
   if (tile.transposed_store) text += ", stored transposed";
+  if (tile.few)
+    absl::StrAppend(&text, tile.few->always() ? ", " : absl::StrCat(", up to ", tile.few->most, " "),
+                    "rows along the depth");
   return text + "]";
 }
 
@@ -116,6 +119,7 @@ std::string DescribeNests(std::span<const LoopNest> nests, bool has_rows = false
     }
     if (nest.neighbours > 1) absl::StrAppend(out, " [", nest.neighbours, " neighbours at once]");
     if (nest.column_block > 0) absl::StrAppend(out, " [blocks of ", nest.column_block, "]");
+    if (nest.limit) absl::StrAppend(out, " [if ", nest.limit->rows.ToString(), " > ", nest.limit->few, "]");
   });
 }
 

@@ -247,6 +247,18 @@ te::Computation StoreViewsOfProducts(const te::Computation& computation, ExprPoo
   return ViewStorer(computation, pool).Run();
 }
 
+Tensor BaseInSamePlace(const Tensor& tensor, ExprPool& pool) {
+  if (!IsView(tensor)) return Tensor();
+  Tensor base = tensor;
+  std::vector<Expr> own = VariablesOf(tensor, pool);
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (tensor.dims()[i] == Dim(1)) own[i] = pool.Intern(*te::Index(0));
+  }
+  std::vector<Expr> place = own;
+  FollowViews(base, place, pool);
+  return pool.Offset(base.dims(), place).get() == pool.Offset(tensor.dims(), own).get() ? base : Tensor();
+}
+
 bool IsStridedView(const Tensor& tensor, ExprPool& pool) {
   if (!IsView(tensor)) return false;
   Tensor base = tensor;

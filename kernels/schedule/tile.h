@@ -49,6 +49,19 @@ struct Tile {
   bool overlaps = false;
   int64_t column_stride = 1;  // kInPlace: between neighbouring columns, in elements
 
+  // In calls with few rows the vectors run along the depth instead: both factors are then read in place, an element of
+  // the result is a dot product, and nothing is copied for the tile.
+  struct FewRows {
+    Dim rows;                    // extent of the row axis
+    int64_t most = 0;            // the number of rows up to which it is done
+    te::Expr broadcast, vector;  // the factors as reads, whose neighbours along the depth are neighbours in memory
+    te::IndexVar depth;
+
+    // Whether all calls have few rows.
+    bool always() const { return rows.is_const() && rows.constant() <= most; }
+  };
+  std::optional<FewRows> few;
+
   // Axes, by their number in the nest.
   size_t column = 0;          // vectorised
   std::optional<size_t> row;  // none: the tile has one row

@@ -63,6 +63,7 @@ class NestEmitter {
   void MarkAccesses();
   void Begin(const std::string& name);
   void AssumeExtents();
+  void ReturnIfFewRows();
   Dim Work() const;
   static int64_t CostOf(const std::vector<Expr>& roots);
   static int64_t CostOfReduceIteration(const ExprNode& reduce, size_t axis, int64_t columns);
@@ -210,6 +211,17 @@ void NestEmitter::AssumeExtents() {
     bool is_value = std::find(schedule_.values.begin(), schedule_.values.end(), symbol) != schedule_.values.end();
     if (!is_value && !extent->use_empty()) b_.CreateAssumption(b_.CreateICmpSGE(extent, b_.getInt64(0)));
   }
+}
+
+// Nothing needs the nest in calls with few rows.
+void NestEmitter::ReturnIfFewRows() {
+  auto block = [&](const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, result_.function); };
+  llvm::BasicBlock *few = block("few"), *more = block("more");
+  Value* rows = e_.EmitExtent(nest_.limit->rows);
+  b_.CreateCondBr(b_.CreateICmpSLE(rows, b_.getInt64(static_cast<uint64_t>(nest_.limit->few))), few, more);
+  b_.SetInsertPoint(few);
+  b_.CreateRetVoid();
+  b_.SetInsertPoint(more);
 }
 
 // Returns the time of computing `roots`, in additions, for the distance between polls and for streaming stores. A
@@ -617,6 +629,7 @@ void NestEmitter::EmitColumns(Value* begin, Value* end) {
 EmittedNest NestEmitter::Run(const std::string& name, NestUnits units) {
   CollectTensors();
   Begin(name);
+  if (nest_.limit) ReturnIfFewRows();
   result_.work = Work();
   result_.in_order = nest_.tensors[0].tensor->self || (nest_.update && nest_.update->is_in_order);
   if (!nest_.axes.empty()) result_.count = nest_.axes[0].extent;

@@ -48,7 +48,7 @@ class TileEmitter {
     Values masks;           // by vector; empty: all lanes are
     Values sources;         // the first element of each
   };
-  Panel BeginPanel(Value* index);
+  Panel BeginPanel(Value* index, bool loads_vectors = true);
   Value* Linear(const std::vector<size_t>& axes);
   Value* Widen(DataType from, Value* x);
   Values LoadVectors(const Panel& panel);
@@ -70,6 +70,9 @@ class TileEmitter {
   void EmitTile(Value* row, Value* height, const std::vector<int64_t>& heights, const Panel& panel);
   void EmitTiles(Value* row, Value* height, const std::vector<int64_t>& heights, Value* block);
   void EmitRows(Value* block);
+  void EmitManyRows(Value* block);
+  void EmitFewRows(Value* block);
+  Value* EmitDot(Value* row, Value* column);
   void EmitUnit(Value* unit);
   Value* TakeAxis(const IndexVar& axis, Value* rest);
   int64_t CostOfSums(size_t axis) const;
@@ -113,11 +116,12 @@ Value* TileEmitter::Linear(const std::vector<size_t>& axes) {
   return linear;
 }
 
-TileEmitter::Panel TileEmitter::BeginPanel(Value* index) {
+TileEmitter::Panel TileEmitter::BeginPanel(Value* index, bool loads_vectors) {
   Panel panel{index, b_.CreateNSWMul(index, I64(t_.panel())), nullptr, {}, {}};
   if (t_.overlaps) {
     panel.column = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, panel.column, I64(columns_.constant() - t_.panel()));
   }
+  if (!loads_vectors) return panel;
   if (!t_.sources.empty()) {
     for (const Tile::Source& source : t_.sources) panel.sources.push_back(SourceBase(source, index));
   } else if (t_.access == Tile::Access::kPanels) {
@@ -516,7 +520,72 @@ void TileEmitter::EmitTiles(Value* row, Value* height, const std::vector<int64_t
                     });
 }
 
+// The element of the result as a product of vectors along the depth.
+Value* TileEmitter::EmitDot(Value* row, Value* column) {
+  const Tile::FewRows& few = *t_.few;
+  Value* sum = nullptr;
+  for (int64_t k = 0; k < few.depth.extent.constant(); k += t_.lanes) {
+    e_.OpenScope();
+    e_.Bind(s_.nest.axes[*t_.row], row);
+    e_.Bind(s_.nest.axes[t_.column], column);
+    e_.Bind(few.depth, I64(k));
+    auto load = [&](const Expr& read) {
+      Value* address = b_.CreateInBoundsGEP(element_, e_.pointers.at(read->tensor.get()), e_.Emit(read->operands[0]));
+      return b_.CreateAlignedLoad(vector_, address, llvm::Align(element_->getScalarSizeInBits() / 8));
+    };
+    Value *a = load(few.broadcast), *b = load(few.vector);
+    sum = sum == nullptr ? b_.CreateFMul(a, b) : MultiplyAdd(a, b, sum);
+    e_.CloseScope();
+  }
+  llvm::IRBuilder<>::FastMathFlagGuard guard(b_);
+  llvm::FastMathFlags flags = b_.getFastMathFlags();
+  flags.setAllowReassoc(true);
+  b_.setFastMathFlags(flags);
+  return b_.CreateFAddReduce(llvm::ConstantFP::getNegativeZero(element_), sum);
+}
+
+// All rows of a block of panels, into the buffer and from there to the epilogue.
+void TileEmitter::EmitFewRows(Value* block) {
+  Value* rows = e_.EmitExtent(rows_);
+  Value* first = b_.CreateNSWMul(block, I64(t_.panels_at_once));
+  Value* end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWAdd(first, I64(t_.panels_at_once)),
+                                        e_.EmitExtent(panels_));
+  int64_t cost = t_.panel() * t_.few->most;
+  auto one_panel = [&](Value* index, const Values&) -> Values {
+    e_.OpenScope();
+    Panel panel = BeginPanel(index, /*loads_vectors=*/false);
+    Value* left = b_.CreateNSWSub(e_.EmitExtent(columns_), panel.column);
+    Value* width = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, I64(t_.panel()));
+    EmitLoop(b_, I64(0), rows, 1, {}, [&](Value* r, const Values&) -> Values {
+      EmitLoop(b_, I64(0), width, 1, {}, [&](Value* c, const Values&) -> Values {
+        Value* place = t_.transposed_store ? b_.CreateNSWAdd(b_.CreateNSWMul(c, I64(buffer_rows_)), r)
+                                           : b_.CreateNSWAdd(b_.CreateNSWMul(r, I64(t_.panel())), c);
+        Value* dot = EmitDot(r, b_.CreateNSWAdd(panel.column, c));
+        b_.CreateStore(dot, b_.CreateInBoundsGEP(element_, buffer_, place));
+        return {};
+      });
+      return {};
+    });
+    EmitEpilogue(I64(0), rows, panel);
+    e_.CloseScope();
+    return {};
+  };
+  EmitStoppableLoop(b_, {first, end, t_.panels_at_once}, s_.cancel, cost, {}, one_panel);
+}
+
 void TileEmitter::EmitRows(Value* block) {
+  if (!t_.few) return EmitManyRows(block);
+  if (t_.few->always()) return EmitFewRows(block);
+  auto in_scope = [&](void (TileEmitter::*emit)(Value*)) {
+    e_.OpenScope();
+    (this->*emit)(block);
+    e_.CloseScope();
+  };
+  Value* is_few = b_.CreateICmpSLE(e_.EmitExtent(rows_), I64(t_.few->most));
+  EmitIfElse(b_, is_few, [&] { in_scope(&TileEmitter::EmitFewRows); }, [&] { in_scope(&TileEmitter::EmitManyRows); });
+}
+
+void TileEmitter::EmitManyRows(Value* block) {
   if (!t_.row) {
     Panel panel = BeginPanel(block);
     EmitSums(I64(0), 1, panel);

@@ -1,0 +1,23 @@
+// Products of few rows, as those of a decoder's step are: what would be copied for a tile is read in place.
+#ifndef RVM_KERNELS_SCHEDULE_FEW_ROWS_H_
+#define RVM_KERNELS_SCHEDULE_FEW_ROWS_H_
+
+#include <optional>
+#include <vector>
+
+#include "kernels/schedule/schedule.h"
+
+namespace rvm::schedule {
+
+// The nest with LoopNest::direct as its value, if a tile can read its vectors in place there; nullopt otherwise.
+std::optional<LoopNest> ReadDirectly(Schedule& schedule, const LoopNest& nest);
+
+// Decides whether the tile of the nest takes calls with few rows apart, and sets Tile::few.
+void PlanFewRows(LoopNest& nest);
+
+// Drops copies that no nest reads any more, and limits those that only tiles with more rows read.
+void LimitCopies(const Schedule& schedule, std::vector<LoopNest>& nests);
+
+}  // namespace rvm::schedule
+
+#endif  // RVM_KERNELS_SCHEDULE_FEW_ROWS_H_
