@@ -1,6 +1,7 @@
 #include "kernels/schedule/few_rows.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
