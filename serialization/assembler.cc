@@ -241,6 +241,8 @@ class Assembler {
       Recipe();
     } else if (Accept("target")) {
       Target();
+    } else if (Accept("control")) {
+      Control();
     } else if (Accept("device")) {
       Device();
     } else if (Accept("section")) {
@@ -497,6 +499,30 @@ class Assembler {
     object.features = String();
     object.abi_version = U32();
     object.bytes = Bytes();
+  }
+
+  void Control() {
+    ControlCode& code = executable_.control_codes.emplace_back();
+    code.target = String();
+    code.triple = String();
+    code.features = String();
+    code.abi_version = U32();
+    Expect("{");
+    while (status_.ok() && !Is("}")) {
+      Index('F');
+      ControlCode::Function& function = code.functions.emplace_back();
+      function.size = U32();
+      Expect("(");
+      while (status_.ok() && !Is(")")) {
+        if (!function.places.empty()) Expect(",");
+        ControlCode::Place& place = function.places.emplace_back();
+        place.offset = U32();
+        place.line = U32();
+      }
+      Expect(")");
+    }
+    Expect("}");
+    code.bytes = Bytes();
   }
 
   // Its symbols have the names that the kernels gave.

@@ -35,6 +35,21 @@ class ByteReader {
   uint64_t U64() { return Little(8); }
   int64_t I64() { return static_cast<int64_t>(Little(8)); }
 
+  // A number in as few bytes as it takes: seven bits in each, the lowest first; the high bit says that more follow.
+  uint32_t Varint() {
+    uint64_t at = offset();
+    uint64_t value = 0;
+    for (uint32_t shift = 0; shift < 35; shift += 7) {
+      uint8_t byte = U8();
+      value |= uint64_t{byte & 0x7fu} << shift;
+      if ((byte & 0x80) != 0) continue;
+      if ((byte == 0 && shift > 0) || value > 0xffffffff) break;
+      return static_cast<uint32_t>(value);
+    }
+    if (ok()) Fail(at, "another number", "one below 2^32 in as few bytes as it takes");
+    return 0;
+  }
+
   // A count of things that take at least `least_bytes` each: never more than can follow.
   uint32_t Count(uint32_t least_bytes) {
     uint64_t at = offset();

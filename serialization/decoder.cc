@@ -78,6 +78,7 @@ class Decoder {
       case Section::kDeviceProducts: ReadDeviceProducts(in); break;
       case Section::kUpdates: ReadUpdates(in); break;
       case Section::kDeviceCalls: ReadDeviceCalls(in); break;
+      case Section::kControl: ReadControl(in); break;
       case Section::kSignature: return absl::OkStatus();  // signature.h
     }
     return in.Finish();
@@ -559,6 +560,37 @@ class Decoder {
       }
       if (in.ok()) codes[code].kernels[kernel].calls.push_back(std::move(call));
       last = place;
+    }
+  }
+
+  void ReadControl(ByteReader& in) {
+    ReadSectionName(in, Section::kControl);
+    uint32_t count = in.Count(24);
+    if (in.ok() && count == 0) in.Fail(in.offset(), "no code", "no section, if it holds nothing");
+    for (uint32_t i = 0; i < count && in.ok(); ++i) {
+      ControlCode& code = executable_.control_codes.emplace_back();
+      for (std::string* text : {&code.target, &code.triple, &code.features}) {
+        std::span<const uint8_t> bytes = in.Bytes(in.Count(1));
+        text->assign(bytes.begin(), bytes.end());
+      }
+      code.abi_version = in.U32();
+      uint32_t functions = in.Count(2);
+      for (uint32_t f = 0; f < functions && in.ok(); ++f) ReadControlFunction(in, code.functions.emplace_back());
+      std::span<const uint8_t> bytes = in.Bytes(in.Count(1));
+      code.bytes.assign(bytes.begin(), bytes.end());
+    }
+  }
+
+  static void ReadControlFunction(ByteReader& in, ControlCode::Function& function) {
+    function.size = in.Varint();
+    uint64_t at = in.offset();
+    auto places = static_cast<uint32_t>(in.AtMost(in.left() / 2, in.Varint(), at, "a count of"));
+    uint64_t offset = 0;
+    for (uint32_t i = 0; i < places && in.ok(); ++i) {
+      at = in.offset();
+      offset += in.Varint();
+      offset = in.AtMost(function.size, offset, at, "an offset of");
+      function.places.push_back({static_cast<uint32_t>(offset), in.Varint()});
     }
   }
 

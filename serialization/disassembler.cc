@@ -95,6 +95,7 @@ class Disassembler {
     for (uint32_t i = 0; i < executable_.recipes.size(); ++i) PrintRecipe(i);
     for (const CodeObject& object : executable_.code_objects) PrintCodeObject(object);
     for (const DeviceCode& code : executable_.device_codes) PrintDeviceCode(code);
+    for (const ControlCode& code : executable_.control_codes) PrintControlCode(code);
     for (const ExtraSection& extra : executable_.extra_sections) PrintExtraSection(extra);
     return std::move(out_);
   }
@@ -270,6 +271,21 @@ class Disassembler {
     absl::StrAppend(&out_, "target ", Quoted(object.target), " ", Quoted(object.triple), " ", Quoted(object.features),
                     " ", object.abi_version, " ");
     PrintBytes(object.bytes);
+  }
+
+  void PrintControlCode(const ControlCode& code) {
+    absl::StrAppend(&out_, "control ", Quoted(code.target), " ", Quoted(code.triple), " ", Quoted(code.features), " ",
+                    code.abi_version, " {\n");
+    for (size_t f = 0; f < code.functions.size(); ++f) {
+      absl::StrAppend(&out_, "  F", f, " ", code.functions[f].size, " (");
+      for (size_t i = 0; i < code.functions[f].places.size(); ++i) {
+        const ControlCode::Place& place = code.functions[f].places[i];
+        absl::StrAppend(&out_, i == 0 ? "" : ", ", place.offset, " ", place.line);
+      }
+      out_ += ")\n";
+    }
+    out_ += "} ";
+    PrintBytes(code.bytes);
   }
 
   void PrintDeviceCode(const DeviceCode& code) {

@@ -34,6 +34,11 @@ class ByteWriter {
   void U16(uint16_t v) { Little(v, 2); }
   void U32(uint32_t v) { Little(v, 4); }
   void U64(uint64_t v) { Little(v, 8); }
+  // Seven bits per byte, the lowest first; the high bit says that more follow.
+  void Varint(uint32_t v) {
+    for (; v >= 0x80; v >>= 7) U8(static_cast<uint8_t>(v | 0x80));
+    U8(static_cast<uint8_t>(v));
+  }
   void Count(size_t n) {
     RVM_CHECK(n <= std::numeric_limits<uint32_t>::max(), "a table of an executable has 2^32 entries or more");
     U32(static_cast<uint32_t>(n));
@@ -136,6 +141,7 @@ class Encoder {
     EncodeOfKernels(Section::kDeviceProducts, &DeviceCode::Kernel::products, &Encoder::EncodeDeviceProduct);
     EncodeUpdates();
     EncodeOfKernels(Section::kDeviceCalls, &DeviceCode::Kernel::calls, &Encoder::EncodeDeviceCall);
+    EncodeControl();
     EncodeExtraSections();
     EncodeStrings();  // all are known now
     Begin(Section::kSignature);
@@ -490,6 +496,32 @@ class Encoder {
   void SectionName(std::string_view name) {
     out_->U8(static_cast<uint8_t>(name.size()));
     out_->Copy(name.data(), name.size());
+  }
+
+  void EncodeControl() {
+    if (executable_.control_codes.empty()) return;
+    ByteWriter& out = Begin(Section::kControl);
+    SectionName(format::FindSection(static_cast<uint16_t>(Section::kControl))->name);
+    out.Count(executable_.control_codes.size());
+    for (const ControlCode& code : executable_.control_codes) {
+      for (const std::string* text : {&code.target, &code.triple, &code.features}) {
+        out.Count(text->size());
+        out.Copy(text->data(), text->size());
+      }
+      out.U32(code.abi_version);
+      out.Count(code.functions.size());
+      for (const ControlCode::Function& function : code.functions) {
+        out.Varint(function.size);
+        out.Varint(static_cast<uint32_t>(function.places.size()));
+        uint32_t offset = 0;
+        for (const ControlCode::Place& place : function.places) {
+          out.Varint(place.offset - std::exchange(offset, place.offset));
+          out.Varint(place.line);
+        }
+      }
+      out.Count(code.bytes.size());
+      out.Borrow(code.bytes);
+    }
   }
 
   void EncodeExtraSections() {

@@ -150,6 +150,28 @@ struct CodeObject {
   bool operator==(const CodeObject&) const = default;
 };
 
+// Machine code of all functions for one target, beside their bytecode: a runtime may run it instead, with the same
+// results. It is machine code in a portable executable, too, where it is used only if the loader trusts it.
+struct ControlCode {
+  std::string target, triple, features;  // as in CodeObject
+  uint32_t abi_version = 0;              // RVM_MACHINE_ABI_VERSION
+  std::vector<uint8_t> bytes;            // relocatable ELF
+  // Calls in the code from `offset` on, up to the next place, are of the instruction at unit `line` - 1 of the
+  // bytecode; 0: there are none.
+  struct Place {
+    uint32_t offset = 0;
+    uint32_t line = 0;
+    bool operator==(const Place&) const = default;
+  };
+  struct Function {
+    uint32_t size = 0;          // bytes of code
+    std::vector<Place> places;  // by ascending offset
+    bool operator==(const Function&) const = default;
+  };
+  std::vector<Function> functions;  // one for each
+  bool operator==(const ControlCode&) const = default;
+};
+
 // A launch that multiplies matrices, which a library of the device may do in place of the function:
 //   d[n, i, j] = scale * sum over k of a[n, i, k] * b[n, k, j] + sum over x in addends of x[n, i, j]
 // Sums are float64 for float64, else float32, and then rounded to the type of d.
@@ -279,9 +301,10 @@ struct Executable {
   std::vector<CellLayout> layouts;
   std::vector<Literal> constants;
   std::vector<KernelDesc> kernels;
-  std::vector<KernelRecipe> recipes;     // kPortable: one for each kernel
-  std::vector<CodeObject> code_objects;  // kNative: one for each target
-  std::vector<DeviceCode> device_codes;  // kNative: for each kind of device; then no function plans tensors
+  std::vector<KernelRecipe> recipes;       // kPortable: one for each kernel
+  std::vector<CodeObject> code_objects;    // kNative: one for each target
+  std::vector<DeviceCode> device_codes;    // kNative: for each kind of device; then no function plans tensors
+  std::vector<ControlCode> control_codes;  // for each target that has some
   std::vector<FunctionDesc> functions;
   std::vector<Entry> entries;
   std::vector<std::string> files;                             // names of the sources

@@ -35,6 +35,7 @@ enum class Section : uint16_t {
   kDeviceProducts,
   kUpdates,
   kDeviceCalls,
+  kControl,
   kSignature = 0xffff,
 };
 
@@ -64,6 +65,7 @@ inline constexpr SectionSpec kSections[] = {
     {Section::kDeviceProducts, "products", false, false},
     {Section::kUpdates, "updates", false, true},
     {Section::kDeviceCalls, "calls", false, true},
+    {Section::kControl, "control", false, false},
     {Section::kSignature, "signature", true, true},
 };
 

@@ -45,6 +45,7 @@ class TableVerifier {
     for (uint32_t i = 0; i < executable_.layouts.size(); ++i) RVM_RETURN_IF_ERROR(CheckLayout(i));
     for (uint32_t i = 0; i < executable_.kernels.size(); ++i) RVM_RETURN_IF_ERROR(CheckKernel(i));
     RVM_RETURN_IF_ERROR(CheckClass());
+    RVM_RETURN_IF_ERROR(CheckControlCodes());
     for (uint32_t i = 0; i < executable_.constants.size(); ++i) RVM_RETURN_IF_ERROR(CheckConstant(i));
     RVM_RETURN_IF_ERROR(CheckEntries());
     for (size_t i = 1; i < executable_.metadata.size(); ++i) {
@@ -341,6 +342,29 @@ class TableVerifier {
     for (size_t i = 0; i < recipes; ++i) {
       absl::Status status = VerifyRecipe(executable_.kernels[i], executable_.recipes[i]);
       if (!status.ok()) return Error("recipes", i, executable_.kernels[i].name, std::string(status.message()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckControlCodes() {
+    for (size_t c = 0; c < executable_.control_codes.size(); ++c) {
+      const ControlCode& code = executable_.control_codes[c];
+      auto error = [&](std::string_view what) { return Error("control", c, code.target, what); };
+      if (code.functions.size() != executable_.functions.size()) {
+        return error(absl::StrCat("code of ", code.functions.size(), " functions; the executable has ",
+                                  executable_.functions.size()));
+      }
+      for (size_t f = 0; f < code.functions.size(); ++f) {
+        const ControlCode::Function& function = code.functions[f];
+        for (size_t i = 0; i < function.places.size(); ++i) {
+          const ControlCode::Place& place = function.places[i];
+          bool ascends = i == 0 || function.places[i - 1].offset < place.offset;
+          if (!ascends || place.offset >= function.size)
+            return error(absl::StrCat("place ", i, " of function ", f, " is not behind the one before in its code"));
+          if (place.line > executable_.functions[f].code.size())
+            return error(absl::StrCat("place ", i, " of function ", f, " is in no instruction"));
+        }
+      }
     }
     return absl::OkStatus();
   }

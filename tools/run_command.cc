@@ -38,6 +38,7 @@ constexpr OptionSpec kRunOptions[] = {
      "where kernels with code for a device run: one that `relayvm devices` lists (opencl:0), a kind of them (opencl), "
      "gpu (cuda or opencl), or host; several between commas"},
     {"--host-fallback", "", "run on the host what needs a device that is not there"},
+    kControlOption,
     {"--allow-native", "", "run machine code of the executable; this is the default"},
     {"--no-allow-native", "", "refuse executables with machine code: they could do anything you may do"},
     {"--key", "FILE.pub", "refuse machine code unless this key signed it; may be repeated: one of them"},
@@ -99,6 +100,14 @@ absl::Status WriteNpy(const Value& value, const std::string& path) {
   return ReplaceFile(path, EncodeNpy(value.tensor()));
 }
 
+absl::StatusOr<std::optional<bool>> WantsNative(const Options& options) {
+  if (!options.Has("--control")) return std::nullopt;
+  std::string control = options.Value("--control");
+  if (control == "bytecode") return false;
+  if (control == "native") return true;
+  return absl::InvalidArgumentError(absl::StrCat("saw `--control ", control, "`; expected `native` or `bytecode`"));
+}
+
 std::span<const OptionSpec> RunOptionSpecs() { return kRunOptions; }
 
 absl::StatusOr<RunOptions> ReadRunOptions(const Options& options) {
@@ -117,6 +126,8 @@ absl::StatusOr<RunOptions> ReadRunOptions(const Options& options) {
   RVM_ASSIGN_OR_RETURN(machine.fuel, options.Integer("--fuel", 0, machine.fuel));
   RVM_ASSIGN_OR_RETURN(machine.time_limit_ms, options.PositiveNumber("--time-limit", machine.time_limit_ms));
   RVM_ASSIGN_OR_RETURN(int64_t threads, options.Integer("--threads", 1, machine.threads));
+  RVM_ASSIGN_OR_RETURN(std::optional<bool> wants_native, WantsNative(options));
+  machine.runs_bytecode = !wants_native.value_or(true);
   machine.threads = static_cast<int>(std::min<int64_t>(threads, std::numeric_limits<int>::max()));
   for (const std::string& path : options.Values("--key")) {
     RVM_ASSIGN_OR_RETURN(PublicKey key, ReadPublicKey(path));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <span>
 #include <string>
@@ -28,6 +29,12 @@ struct RunOptions {
   vm::LoadOptions load = {.allow_native = true};
   vm::MachineOptions machine;
 };
+
+inline constexpr OptionSpec kControlOption = {
+    "--control", "native|bytecode",
+    "functions as machine code, or as bytecode alone; compiled files have machine code at -O2 if functions loop"};
+// Reads that option; nothing if it is not given.
+absl::StatusOr<std::optional<bool>> WantsNative(const Options& options);
 
 // Options of every tool that runs a program.
 std::span<const OptionSpec> RunOptionSpecs();

@@ -17,6 +17,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/codegen/kernel_compiler.h"
+#include "native/control_compiler.h"
 #include "serialization/assembler.h"
 #include "serialization/isa/isa.h"
 #include "vm/machine.h"
@@ -82,8 +84,11 @@ class AssemblyTest : public ::testing::TestWithParam<std::filesystem::path> {
     std::vector<RvmKernel> kernels;
     for (const KernelDesc& desc : (**verified)->kernels)
       kernels.push_back(desc.symbol == "add4" ? AddFour : AddAndCount);
-    program_ = *Program::LinkWithKernels(*verified, kernels);
-    machine_ = *Machine::Create(program_, {});
+    auto control = native::CompileControl(**verified, *codegen::ParseHostTarget("host"), {});
+    ASSERT_TRUE(control.ok()) << control.status();
+    program_ = *Program::LinkWithKernels(*verified, kernels, nullptr, nullptr, &control->code);
+    machine_ = *Machine::Create(program_, {.runs_bytecode = true});
+    native_ = *Machine::Create(program_, {});
     watched_ = *Machine::Create(program_, {.profiler = &profiler_});
   }
 
@@ -104,13 +109,29 @@ class AssemblyTest : public ::testing::TestWithParam<std::filesystem::path> {
     auto watched = watched_->Invoke(entry->name, values);
     EXPECT_EQ(watched.status(), result.status()) << call;
     EXPECT_EQ(watched_->stats().allocations, machine_->stats().allocations) << call;
+    auto native = native_->Invoke(entry->name, values);
+    EXPECT_EQ(native_->stats().live_objects, 0) << call;
+    EXPECT_EQ(native.status(), result.status()) << call;
+    EXPECT_EQ(native_->stats().allocations, machine_->stats().allocations) << call;
+    EXPECT_EQ(native_->stats().peak_bytes, machine_->stats().peak_bytes) << call;
+    auto limited_bytecode = *Machine::Create(program_, {.runs_bytecode = true});
+    auto limited_native = *Machine::Create(program_, {});
+    for (int64_t fuel = 0; fuel < 100; ++fuel) {
+      auto with_bytecode = limited_bytecode->Invoke(entry->name, values, {.fuel = fuel});
+      auto with_native = limited_native->Invoke(entry->name, values, {.fuel = fuel});
+      EXPECT_EQ(with_native.status(), with_bytecode.status()) << call << " with fuel " << fuel;
+      if (with_bytecode.ok()) break;
+    }
     if (!result.ok()) return result.status();
     EXPECT_EQ(watched->ToString(), result->ToString()) << call;
+    EXPECT_EQ(native->ToString(), result->ToString()) << call;
     return result->ToString();
   }
 
   std::shared_ptr<const Program> program_;
   std::unique_ptr<Machine> machine_;
+  // Runs everything as machine code, too: results, errors with their places, fuel and counts are the same.
+  std::unique_ptr<Machine> native_;
   // Runs everything, too: a profiler changes nothing.
   Profiler profiler_;
   std::unique_ptr<Machine> watched_;

@@ -303,9 +303,9 @@ void UseDevice(const DeviceProgram& program, size_t index, KernelInfo& kernel) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<const LinkInfo>> MakeLinkInfo(const Executable& executable,
-                                                             const std::vector<RvmKernel>& kernels,
-                                                             const DeviceProgram* device) {
+absl::StatusOr<std::unique_ptr<LinkInfo>> MakeLinkInfo(const Executable& executable,
+                                                       const std::vector<RvmKernel>& kernels,
+                                                       const DeviceProgram* device) {
   auto info = std::make_unique<LinkInfo>();
   RVM_RETURN_IF_ERROR(LinkLayouts(executable, *info));
   for (const FunctionDesc& function : executable.functions) {

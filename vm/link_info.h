@@ -20,6 +20,8 @@
 
 namespace rvm::vm {
 
+struct NativeCode;
+
 // Slots below each frame's registers: interpreter/execution.h describes them.
 inline constexpr uint32_t kLinkSlots = 3;
 
@@ -97,15 +99,16 @@ struct LinkInfo {
   std::vector<std::vector<EqualExtents>> equal_extents;  // by entry
   uint32_t max_kernel_tensors = 0;                       // parameters and results of one kernel
   uint32_t max_symbols = 0;
-  std::vector<int64_t> shape_constants;   // follow the symbols of a machine, for shape_code
-  const DeviceProgram* device = nullptr;  // null: none is used
+  std::vector<int64_t> shape_constants;      // follow the symbols of a machine, for shape_code
+  const DeviceProgram* device = nullptr;     // null: none is used
+  std::shared_ptr<const NativeCode> native;  // machine code of functions; null: there is none
 };
 
 // `kernels`: one function per descriptor; none if the executable has recipes. `device`: null, or what kernels run on a
 // device; it outlives the result. kInvalidArgument for a descriptor that no call can satisfy.
-absl::StatusOr<std::unique_ptr<const LinkInfo>> MakeLinkInfo(const Executable& executable,
-                                                             const std::vector<RvmKernel>& kernels,
-                                                             const DeviceProgram* device = nullptr);
+absl::StatusOr<std::unique_ptr<LinkInfo>> MakeLinkInfo(const Executable& executable,
+                                                       const std::vector<RvmKernel>& kernels,
+                                                       const DeviceProgram* device = nullptr);
 
 inline bool IsPointerType(const Executable& executable, TypeId type) {
   return executable.types[type.value].kind != TypeDescKind::kScalar;

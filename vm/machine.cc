@@ -24,7 +24,8 @@ struct Machine::Impl {
         fuel(options.fuel),
         time_limit_ms(options.time_limit_ms),
         interpreter(program->executable(), program->link_info(),
-                    {options.memory_limit_bytes, options.stack_limit_bytes, options.fail_allocation, options.threads},
+                    {options.memory_limit_bytes, options.stack_limit_bytes, options.fail_allocation, options.threads,
+                     !options.runs_bytecode},
                     profiler) {}
 
   // True in the child of a fork, where the machine's threads are not.

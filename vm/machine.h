@@ -38,10 +38,11 @@ struct DeviceProgram;
 struct LinkInfo;
 
 struct LoadOptions {
-  // Machine code is trusted: loading it means running it. Native executables are refused unless this is set. Portable
-  // executables have none: any bytes may be loaded and run safely.
+  // Machine code is trusted: loading it means running it. Native executables are refused unless this is set. The
+  // kernels of portable executables have none: any bytes may be loaded and run safely. Machine code of functions that
+  // one has is then left alone, and their bytecode runs.
   bool allow_native = false;
-  // A native executable signed by one of these keys is also accepted. Not for Link.
+  // Machine code of an executable signed by one of these keys is also accepted. Not for Link.
   std::vector<PublicKey> trusted_keys;
   // Devices that run the kernels of an executable with code for devices, by names between commas
   // (vm/device/choose_devices.h); "" for all devices of this machine, "host" for none. For each kind of code the first
@@ -63,11 +64,11 @@ class Program {
   static absl::StatusOr<std::shared_ptr<const Program>> Link(std::shared_ptr<const VerifiedExecutable> executable,
                                                              const LoadOptions& options);
   // With kernels from elsewhere: one function per descriptor of a native executable, none for a portable one. `library`
-  // owns their code, if anything must.
+  // owns their code, if anything must. `control`: machine code of functions, or null.
   static absl::StatusOr<std::shared_ptr<const Program>> LinkWithKernels(
       std::shared_ptr<const VerifiedExecutable> executable, std::vector<RvmKernel> kernels,
       std::shared_ptr<const runtime::KernelLibrary> library = nullptr,
-      std::shared_ptr<const DeviceProgram> device = nullptr);
+      std::shared_ptr<const DeviceProgram> device = nullptr, const ControlCode* control = nullptr);
   ~Program();
 
   const Executable& executable() const { return **executable_; }
@@ -88,8 +89,9 @@ struct MachineOptions {
   int64_t fuel = -1;                               // calls and back-edges of one Invoke; -1: no limit
   double time_limit_ms = -1;                       // of one Invoke, values in and out included; -1: none
   int threads = 1;                                 // that share one kernel's work; results do not depend on it
-  int64_t fail_allocation = 0;                     // for tests: the allocation with this number fails; 0: none
-  Profiler* profiler = nullptr;                    // sees every instruction: vm/profiler; outlives the machine
+  bool runs_bytecode = false;    // functions run as bytecode, even if the program has machine code for them
+  int64_t fail_allocation = 0;   // for tests: the allocation with this number fails; 0: none
+  Profiler* profiler = nullptr;  // sees every instruction: vm/profiler; outlives the machine
 };
 
 // Options of one Invoke.

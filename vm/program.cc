@@ -15,10 +15,12 @@
 #include "absl/strings/string_view.h"
 #include "base/abseil.h"
 #include "base/status_macros.h"
+#include "kernels/abi/machine_abi.h"
 #include "kernels/runtime/cpu_features.h"
 #include "serialization/decoder.h"
 #include "vm/device/choose_devices.h"
 #include "vm/device_program.h"
+#include "vm/interpreter/native_code.h"
 #include "vm/link_info.h"
 #include "vm/machine.h"
 
@@ -29,6 +31,12 @@ absl::Status CheckRunsHere(const CodeObject& object) {
   if (object.abi_version == RVM_KERNEL_ABI_VERSION) return runtime::CheckHostSupports(object.triple, object.features);
   return absl::FailedPreconditionError(
       absl::StrCat("saw kernel ABI ", object.abi_version, "; expected ", RVM_KERNEL_ABI_VERSION));
+}
+
+absl::Status CheckRunsHere(const ControlCode& code) {
+  if (code.abi_version == RVM_MACHINE_ABI_VERSION) return runtime::CheckHostSupports(code.triple, code.features);
+  return absl::FailedPreconditionError(
+      absl::StrCat("saw machine ABI ", code.abi_version, "; expected ", RVM_MACHINE_ABI_VERSION));
 }
 
 std::string_view HostName() {
@@ -43,23 +51,26 @@ std::string TargetsForThisMachine() {
   return absl::StrCat("`--target ", name, "` for every ", name, " CPU, with `--target host` on this machine, or with ");
 }
 
-// Returns the code of the supported target that uses most features of the CPU; if no target is supported, the error
-// gives the reason against each.
-absl::StatusOr<const CodeObject*> ChooseCodeObject(const Executable& executable) {
-  auto num_features = [](const CodeObject& object) {
-    return std::count(object.features.begin(), object.features.end(), '+');
-  };
-  const CodeObject* best = nullptr;
-  std::string reasons;
-  for (const CodeObject& object : executable.code_objects) {
-    absl::Status fits = CheckRunsHere(object);
+// The code of the supported target that uses most features of the CPU; null if none is supported. `reasons` gets what
+// speaks against each of the others.
+template <typename Code>
+const Code* ChooseCode(const std::vector<Code>& codes, std::string& reasons) {
+  auto num_features = [](const Code& code) { return std::count(code.features.begin(), code.features.end(), '+'); };
+  const Code* best = nullptr;
+  for (const Code& code : codes) {
+    absl::Status fits = CheckRunsHere(code);
     if (!fits.ok()) {
-      absl::StrAppend(&reasons, "\n  target ", object.target, " (", object.triple, "): ", fits.message());
-    } else if (best == nullptr || num_features(object) > num_features(*best)) {
-      best = &object;
+      absl::StrAppend(&reasons, "\n  target ", code.target, " (", code.triple, "): ", fits.message());
+    } else if (best == nullptr || num_features(code) > num_features(*best)) {
+      best = &code;
     }
   }
-  if (best != nullptr) return best;
+  return best;
+}
+
+absl::StatusOr<const CodeObject*> ChooseCodeObject(const Executable& executable) {
+  std::string reasons;
+  if (const CodeObject* best = ChooseCode(executable.code_objects, reasons); best != nullptr) return best;
   return absl::FailedPreconditionError(
       absl::StrCat("this machine (", Abseil(HostName()), ") supports none of the executable's ",
                    executable.code_objects.size(), " targets", reasons.empty() ? "" : ":", reasons,
@@ -75,9 +86,12 @@ absl::StatusOr<std::shared_ptr<const Program>> Program::LoadMapped(const MappedF
   RVM_ASSIGN_OR_RETURN(Executable executable, Decode(file.bytes, {.owner = file.owner}));
   RVM_ASSIGN_OR_RETURN(std::shared_ptr<const VerifiedExecutable> verified, Verify(std::move(executable)));
   LoadOptions link = options;
-  if ((*verified)->is_native() && !options.allow_native && !options.trusted_keys.empty()) {
-    RVM_RETURN_IF_ERROR(CheckSignature(file.bytes, options.trusted_keys).status());
-    link.allow_native = true;
+  bool has_code = (*verified)->is_native() || !(*verified)->control_codes.empty();
+  if (has_code && !options.allow_native && !options.trusted_keys.empty()) {
+    absl::Status is_signed = CheckSignature(file.bytes, options.trusted_keys).status();
+    // A portable executable runs as bytecode.
+    if ((*verified)->is_native()) RVM_RETURN_IF_ERROR(is_signed);
+    link.allow_native = is_signed.ok();
   }
   return Link(std::move(verified), link);
 }
@@ -126,18 +140,25 @@ absl::StatusOr<std::shared_ptr<const Program>> Program::Link(std::shared_ptr<con
     }
     RVM_ASSIGN_OR_RETURN(device, LoadDeviceProgram(exe, devices, options.host_fallback));
   }
-  return LinkWithKernels(std::move(executable), std::move(kernels), std::move(library), std::move(device));
+  std::string reasons;
+  const ControlCode* control = options.allow_native ? ChooseCode(exe.control_codes, reasons) : nullptr;
+  return LinkWithKernels(std::move(executable), std::move(kernels), std::move(library), std::move(device), control);
 }
 
 absl::StatusOr<std::shared_ptr<const Program>> Program::LinkWithKernels(
     std::shared_ptr<const VerifiedExecutable> executable, std::vector<RvmKernel> kernels,
-    std::shared_ptr<const runtime::KernelLibrary> library, std::shared_ptr<const DeviceProgram> device) {
+    std::shared_ptr<const runtime::KernelLibrary> library, std::shared_ptr<const DeviceProgram> device,
+    const ControlCode* control) {
   size_t expected = (*executable)->is_native() ? (*executable)->kernels.size() : 0;
   if (kernels.size() != expected) {
     return absl::InvalidArgumentError(absl::StrCat("saw ", kernels.size(), " kernels; expected ", expected));
   }
   std::shared_ptr<Program> program(new Program());
-  RVM_ASSIGN_OR_RETURN(program->link_, MakeLinkInfo(**executable, kernels, device.get()));
+  RVM_ASSIGN_OR_RETURN(std::unique_ptr<LinkInfo> link, MakeLinkInfo(**executable, kernels, device.get()));
+  if (control != nullptr) {
+    RVM_ASSIGN_OR_RETURN(link->native, LoadNativeCode(**executable, *control, link->layouts));
+  }
+  program->link_ = std::move(link);
   program->executable_ = std::move(executable);
   program->library_ = std::move(library);
   program->device_ = std::move(device);

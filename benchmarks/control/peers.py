@@ -119,7 +119,7 @@ class Framework(Peer):
     def __init__(self, name, kind, module, source, python=sys.executable):
         missing = ""
         if relayvm.run(python, "-c", f"import {module}").returncode != 0:
-            missing = f"{python} has no `{module}`"
+            missing = f"the Python that runs it has no `{module}`"
         super().__init__(name, missing, rounds=3, repeat=2)
         self.kind, self.python = kind, python
         with open(f"{HERE}/{source}", encoding="utf-8") as file:

@@ -27,6 +27,7 @@
 #include "compiler/typing/infer_type.h"
 #include "kernels/abi/kernel_abi.h"
 #include "kernels/codegen/kernel_compiler.h"
+#include "native/control_compiler.h"
 #include "serialization/device_contract.h"
 #include "serialization/limits.h"
 
@@ -229,6 +230,30 @@ absl::Status CompileKernels(bytecode::EmittedProgram& program, const std::vector
   return absl::OkStatus();
 }
 
+// Machine code of the functions, for each target, in place of what the executable has.
+absl::Status CompileFunctions(const std::vector<codegen::HostTarget>& targets, const CompileOptions& options,
+                              CompiledProgram& result) {
+  Executable executable = **result.executable;  // shares the constants
+  executable.control_codes.clear();
+  size_t done = 0;
+  auto report = [&] {
+    if (options.progress) options.progress("functions", done, targets.size());
+  };
+  report();
+  for (const codegen::HostTarget& target : targets) {
+    RVM_ASSIGN_OR_RETURN(
+        native::CompiledControl control,
+        native::CompileControl(*result.executable, target, {options.opt_level, options.keep_ir, options.must_stop}));
+    executable.control_codes.push_back(std::move(control.code));
+    result.llvm_ir += control.llvm_ir;
+    result.assembly += control.assembly;
+    ++done;
+    report();
+  }
+  RVM_ASSIGN_OR_RETURN(result.executable, Verify(std::move(executable)));
+  return absl::OkStatus();
+}
+
 // `devices`: the kinds that kernels are placed on.
 absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const Targets& targets,
                                        std::span<const target::DeviceKind* const> devices,
@@ -256,6 +281,10 @@ absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const T
         absl::StrCat("internal error: the compiler made bytecode that does not verify: ", verified.status().message()));
   }
   result.executable = *std::move(verified);
+  bool is_native = options.native_control.value_or(options.opt_level >= 2 && native::HasLoops(**result.executable));
+  if (is_native && !targets.hosts.empty()) {
+    RVM_RETURN_IF_ERROR(CompileFunctions(targets.hosts, options, result));
+  }
   return result;
 }
 
@@ -323,6 +352,19 @@ absl::StatusOr<ir::Module> PrepareEvaluation(const ir::Module& typed, const std:
 
 absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& diagnostics) {
   return passes::RunPasses(module, DefaultEntries(module), diagnostics, {.opt_level = 0, .until = "inline"}).status();
+}
+
+absl::StatusOr<std::shared_ptr<const VerifiedExecutable>> AddControlCode(const VerifiedExecutable& executable,
+                                                                         const std::string& target) {
+  RVM_ASSIGN_OR_RETURN(Targets targets, ParseTargets(target));
+  if (targets.hosts.empty() || !targets.ptx.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("saw `--target ", target, "`; expected CPUs: functions run on the host"));
+  }
+  CompiledProgram result;
+  RVM_ASSIGN_OR_RETURN(result.executable, Verify(*executable));
+  RVM_RETURN_IF_ERROR(CompileFunctions(targets.hosts, {}, result));
+  return result.executable;
 }
 
 absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostics& diagnostics,

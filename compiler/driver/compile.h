@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,10 +28,13 @@ class ProgramFiles;
 using Progress = std::function<void(std::string_view stage, size_t done, size_t total)>;
 
 struct CompileOptions {
-  int opt_level = 2;                      // 0..3
-  std::string target = "host";            // CPUs (codegen::ParseHostTarget) between commas, or "portable": recipes
-  std::vector<std::string> devices;       // what runs on a device (passes::DeviceRules): "opencl:nn.*"
-  bool host_fallback = false;             // without such a device kernels run on the host; otherwise it is required
+  int opt_level = 2;                 // 0..3
+  std::string target = "host";       // CPUs (codegen::ParseHostTarget) between commas, or "portable": recipes
+  std::vector<std::string> devices;  // what runs on a device (passes::DeviceRules): "opencl:nn.*"
+  bool host_fallback = false;        // without such a device kernels run on the host; otherwise it is required
+  // Functions as machine code, too, for each CPU of `target`. Not given: at level 2 and above, if they have loops or
+  // call each other in cycles.
+  std::optional<bool> native_control;
   std::vector<std::string> entries;       // empty: DefaultEntries
   std::vector<std::string> params_files;  // weights for the free variables and the parameters of `@main`
   std::vector<ParamFile> weights;         // more of them, already read
@@ -47,13 +51,18 @@ struct CompileOptions {
 struct CompiledProgram {
   std::shared_ptr<const VerifiedExecutable> executable;
   BoundWeights weights;           // of params_files
-  std::string llvm_ir, assembly;  // of the kernels, if kept
+  std::string llvm_ir, assembly;  // of kernels and functions, if kept
   std::vector<passes::PassTime> pass_times;
 };
 
 // `source`: its id in the diagnostics' source map. Errors in the program are reported to `diagnostics`, and the status
 // only counts them; other statuses have a message. The same input gives the same executable.
 absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostics& diagnostics, CompileOptions options);
+
+// Adds machine code of functions for the CPUs that `target` names, as in CompileOptions, to an executable of any
+// origin, in place of what it has.
+absl::StatusOr<std::shared_ptr<const VerifiedExecutable>> AddControlCode(const VerifiedExecutable& executable,
+                                                                         const std::string& target);
 
 // Compiles an untyped module that a ProgramBuilder made. The spans of its nodes refer to the diagnostics' source map,
 // or are invalid. Weights are released as soon as no stage reads them any more.

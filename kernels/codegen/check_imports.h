@@ -4,14 +4,15 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "absl/status/status.h"
 
 namespace rvm::codegen {
 
-// Returns kInternal naming the undefined symbols of a relocatable object that kernels/abi/imports.def does not list.
-// The loader would refuse such an object.
-absl::Status CheckImports(std::span<const uint8_t> object);
+// Returns kInternal naming the undefined symbols of a relocatable object that neither kernels/abi/imports.def nor
+// `more` lists. The loader would refuse such an object.
+absl::Status CheckImports(std::span<const uint8_t> object, std::span<const std::string_view> more = {});
 
 }  // namespace rvm::codegen
 

@@ -27,21 +27,18 @@ const void* Address(std::add_pointer_t<Function> function) {
   return reinterpret_cast<const void*>(function);
 }
 
-struct Import {
-  std::string_view symbol;
-  const void* address;
-};
-
 }  // namespace
 
-const void* FindImport(std::string_view symbol) {
+const void* FindImport(std::string_view symbol, std::span<const Import> more) {
   static const Import kImports[] = {
 #define RVM_IMPORT(symbol, type) {#symbol, Address<type>(symbol)},
 #include "kernels/abi/imports.def"
 #undef RVM_IMPORT
   };
-  for (const Import& import : kImports) {
-    if (import.symbol == symbol) return import.address;
+  for (std::span<const Import> imports : {std::span<const Import>(kImports), more}) {
+    for (const Import& import : imports) {
+      if (import.symbol == symbol) return import.address;
+    }
   }
   return nullptr;
 }

@@ -2,12 +2,18 @@
 #ifndef RVM_KERNELS_RUNTIME_IMPORTS_H_
 #define RVM_KERNELS_RUNTIME_IMPORTS_H_
 
+#include <span>
 #include <string_view>
 
 namespace rvm::runtime {
 
-// The address of the function, or null if kernels may not call it.
-const void* FindImport(std::string_view symbol);
+struct Import {
+  std::string_view symbol;
+  const void* address;
+};
+
+// The address of the function, or null if neither kernels may call it nor `more` has it.
+const void* FindImport(std::string_view symbol, std::span<const Import> more);
 
 }  // namespace rvm::runtime
 

@@ -19,10 +19,11 @@ namespace rvm::runtime {
 KernelLibrary::KernelLibrary(std::unique_ptr<const LinkedImage> image) : image_(std::move(image)) {}
 KernelLibrary::~KernelLibrary() = default;
 
-absl::StatusOr<std::shared_ptr<const KernelLibrary>> KernelLibrary::Load(std::span<const uint8_t> object) {
+absl::StatusOr<std::shared_ptr<const KernelLibrary>> KernelLibrary::Load(std::span<const uint8_t> object,
+                                                                         std::span<const Import> imports) {
   std::optional<Architecture> host = HostArchitecture();
   if (!host) return absl::FailedPreconditionError("no machine code of kernels runs on this machine");
-  RVM_ASSIGN_OR_RETURN(std::unique_ptr<LinkedImage> image, LinkObject(object, *host));
+  RVM_ASSIGN_OR_RETURN(std::unique_ptr<LinkedImage> image, LinkObject(object, *host, imports));
   return std::shared_ptr<const KernelLibrary>(new KernelLibrary(std::move(image)));
 }
 

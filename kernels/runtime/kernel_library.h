@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/abi/kernel_abi.h"
+#include "kernels/runtime/imports.h"
 
 namespace rvm::runtime {
 
@@ -21,9 +22,10 @@ struct LinkedImage;
 class KernelLibrary {
  public:
   // `object` is a relocatable ELF64 object for this machine. Undefined symbols are resolved only from
-  // kernels/abi/imports.def. No page is ever both writable and executable. Returns kInvalidArgument for malformed
-  // objects. The code itself is not checked: the caller decides whether to load native code at all.
-  static absl::StatusOr<std::shared_ptr<const KernelLibrary>> Load(std::span<const uint8_t> object);
+  // kernels/abi/imports.def and `imports`. No page is ever both writable and executable. Returns kInvalidArgument for
+  // malformed objects. The code itself is not checked: the caller decides whether to load native code at all.
+  static absl::StatusOr<std::shared_ptr<const KernelLibrary>> Load(std::span<const uint8_t> object,
+                                                                   std::span<const Import> imports = {});
   ~KernelLibrary();
 
   // Null if no kernel has this name.

@@ -80,7 +80,8 @@ struct Symbol {
 
 class Linker {
  public:
-  Linker(std::span<const uint8_t> object, Architecture architecture) : in_(object), architecture_(architecture) {}
+  Linker(std::span<const uint8_t> object, Architecture architecture, std::span<const Import> imports)
+      : in_(object), architecture_(architecture), imports_(imports) {}
 
   absl::Status ReadHeader();
   absl::Status ReadSymbols();
@@ -103,6 +104,7 @@ class Linker {
 
   Reader in_;
   Architecture architecture_;
+  std::span<const Import> imports_;
   std::vector<Section> sections_;
   std::vector<Symbol> symbols_;
   uint64_t page_ = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
@@ -210,7 +212,7 @@ absl::Status Linker::ResolveSymbols() {
       if (symbol.value > section.header.sh_size) return Malformed("a symbol is outside its section");
       symbol.address = reinterpret_cast<uint64_t>(image_) + section.offset + symbol.value;
     } else if (symbol.section == SHN_UNDEF && !symbol.name.empty()) {
-      const void* import = FindImport(symbol.name);
+      const void* import = FindImport(symbol.name, imports_);
       if (import == nullptr) {
         return absl::InvalidArgumentError(
             absl::StrCat("kernel object needs `", Abseil(symbol.name), "`, which kernels may not call"));
@@ -310,8 +312,9 @@ LinkedImage::~LinkedImage() {
   if (bytes != nullptr) munmap(bytes, size);
 }
 
-absl::StatusOr<std::unique_ptr<LinkedImage>> LinkObject(std::span<const uint8_t> object, Architecture architecture) {
-  Linker linker(object, architecture);
+absl::StatusOr<std::unique_ptr<LinkedImage>> LinkObject(std::span<const uint8_t> object, Architecture architecture,
+                                                        std::span<const Import> imports) {
+  Linker linker(object, architecture, imports);
   RVM_RETURN_IF_ERROR(linker.ReadHeader());
   RVM_RETURN_IF_ERROR(linker.ReadSymbols());
   RVM_RETURN_IF_ERROR(linker.Layout());

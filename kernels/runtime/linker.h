@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "kernels/runtime/cpu_features.h"
+#include "kernels/runtime/imports.h"
 
 namespace rvm::runtime {
 
@@ -26,9 +27,11 @@ struct LinkedImage {
   absl::flat_hash_map<std::string, uintptr_t> functions;  // the addresses of global functions, by name
 };
 
-// KernelLibrary::Load states what is linked and checked. The architecture may be another than this process's; such code
+// KernelLibrary::Load states what is linked and checked; `imports` are functions that the code may call beside those of
+// kernels/abi/imports.def. The architecture may be another than this process's; such code
 // is only looked at.
-absl::StatusOr<std::unique_ptr<LinkedImage>> LinkObject(std::span<const uint8_t> object, Architecture architecture);
+absl::StatusOr<std::unique_ptr<LinkedImage>> LinkObject(std::span<const uint8_t> object, Architecture architecture,
+                                                        std::span<const Import> imports = {});
 
 }  // namespace rvm::runtime
 

@@ -155,6 +155,31 @@ std::vector<std::string> EntriesOf(const Program& program) {
   return entries;
 }
 
+// Whether functions as machine code give what their bytecode gives: values, errors with their backtraces, the same fuel,
+// the same allocations.
+Verdict CompareControl(const std::string& name, const Program& program, std::shared_ptr<const vm::Program> linked) {
+  if (linked->link_info().native == nullptr) return {};
+  absl::StatusOr<std::unique_ptr<vm::Machine>> bytecode = vm::Machine::Create(linked, {.runs_bytecode = true});
+  absl::StatusOr<std::unique_ptr<vm::Machine>> native = vm::Machine::Create(linked, {});
+  if (!bytecode.ok() || !native.ok()) return {absl::StrCat(name, " machine"), native.status().ToString()};
+  auto text = [](const absl::StatusOr<Value>& result) {
+    return result.ok() ? result->ToString() : result.status().ToString();
+  };
+  for (const EntryCall& call : program.calls) {
+    for (int64_t fuel : {int64_t{0}, int64_t{1}, int64_t{2}, int64_t{5}, int64_t{20}, int64_t{300}, kFuel}) {
+      absl::StatusOr<Value> expected = (*bytecode)->Invoke(call.entry, call.args, {.fuel = fuel});
+      absl::StatusOr<Value> seen = (*native)->Invoke(call.entry, call.args, {.fuel = fuel});
+      std::string made = absl::StrCat((*bytecode)->stats().allocations, " allocations");
+      std::string made_native = absl::StrCat((*native)->stats().allocations, " allocations");
+      if (text(seen) == text(expected) && made_native == made) continue;
+      return {absl::StrCat(name, " control"),
+              absl::StrCat(CallText(call), " with fuel ", fuel, "\nbytecode: ", text(expected), "; ", made,
+                           "\nmachine code: ", text(seen), "; ", made_native)};
+    }
+  }
+  return {};
+}
+
 // Whether the VM gives what is expected of the program, compiled with `options`. `name` is that of the configuration.
 // With devices, a program that launches nothing on them is skipped.
 Verdict CheckCompiled(const Program& program, const std::string& name, driver::CompileOptions options,
@@ -162,6 +187,7 @@ Verdict CheckCompiled(const Program& program, const std::string& name, driver::C
   Source source(program.text);
   options.entries = EntriesOf(program);
   options.verify_passes = true;
+  options.native_control = options.devices.empty();
   absl::StatusOr<driver::CompiledProgram> compiled = driver::Compile(source.id, source.diagnostics, options);
   if (!compiled.ok()) {
     return {absl::StrCat(name, " compile ", absl::StatusCodeToString(compiled.status().code())),
@@ -192,7 +218,8 @@ Verdict CheckCompiled(const Program& program, const std::string& name, driver::C
               absl::StrCat((*machine)->stats().live_objects, " objects after ", CallText(call))};
     }
   }
-  return {.skipped = !options.devices.empty() && !launched};
+  if (options.devices.empty()) return CompareControl(name, program, *linked);
+  return {.skipped = !launched};
 }
 
 // Returns the results of the reference evaluator, or nothing if a call takes too many steps to compare.

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <iostream>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +26,7 @@
 #include "tools/relayvm/compile_options.h"
 #include "tools/relayvm/import.h"
 #include "tools/relayvm/verb.h"
+#include "tools/run_command.h"
 
 namespace rvm::tools {
 namespace {
@@ -39,14 +41,15 @@ constexpr OptionSpec kOptions[] = {
     kTargetOption,
     kCompileDeviceOption,
     kHostFallbackOption,
+    kControlOption,
     {"--entry", "NAME", "a function callable from outside (main, and functions that nothing calls); may be repeated"},
     {"--print-after", "PASS", "print the program after a pass, or after each: `all`"},
     {"--print-types", "", "with --print-after: declare every variable with its type"},
     kWithPassOption,
     kWithoutPassOption,
     {"--verify-passes", "", "check the program after each pass, to find bugs of the compiler"},
-    {"--print-llvm", "", "print the LLVM IR of the kernels, not yet optimised"},
-    {"--print-assembly", "", "print the assembly of the kernels"},
+    {"--print-llvm", "", "print the LLVM IR of kernels and functions, not yet optimised"},
+    {"--print-assembly", "", "print the assembly of kernels and functions"},
     {"--verbose", "",
      "say what was made, which weights were not used, which loops -O3 could not unroll, and how long each pass took"},
 };
@@ -207,6 +210,8 @@ absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options
     return absl::InvalidArgumentError(absl::StrCat("saw `-O", level, "`; expected -O0, -O1, -O2 or -O3"));
   }
   compile.opt_level = level[0] - '0';
+  RVM_ASSIGN_OR_RETURN(std::optional<bool> wants_native, WantsNative(options));
+  compile.native_control = wants_native;
   compile.devices = options.Values("--device");
   compile.host_fallback = options.Has("--host-fallback");
   compile.extra_passes = options.Values("--with-pass");

@@ -62,6 +62,10 @@ std::string SummaryText(std::span<const uint8_t> file, const Executable& executa
                     "), ", object.bytes.size(), " bytes", object.features.empty() ? "" : ", needs ", object.features,
                     "\n");
   }
+  for (const ControlCode& code : executable.control_codes) {
+    absl::StrAppend(&text, "  control    ", code.target, " (", code.triple, ", machine ABI ", code.abi_version, "), ",
+                    code.bytes.size(), " bytes", code.features.empty() ? "" : ", needs ", code.features, "\n");
+  }
   for (const DeviceCode& code : executable.device_codes) {
     absl::StrAppend(&text, "  device     ", code.target, ", ", code.kernels.size(), " of ", executable.kernels.size(),
                     " kernels, ", code.bytes.size(), " bytes", code.features.empty() ? "" : ", needs ", code.features,

@@ -93,6 +93,14 @@ std::vector<SizeTable> FileSizes(std::span<const uint8_t> file, const Executable
     AddTable(tables, absl::StrCat("kernels for ", object.target, " (", object.triple, ")"), rows,
              static_cast<int64_t>(object.bytes.size()), "other code, constants and tables of the object");
   }
+  for (const ControlCode& code : executable.control_codes) {
+    std::vector<Row> rows;
+    for (size_t f = 0; f < code.functions.size(); ++f) {
+      rows.push_back({absl::StrCat("@", executable.functions[f].name), int64_t{code.functions[f].size}});
+    }
+    AddTable(tables, absl::StrCat("functions for ", code.target, " (", code.triple, ")"), rows,
+             static_cast<int64_t>(code.bytes.size()), "stubs of entries, tables of the object");
+  }
   return tables;
 }
 

@@ -73,10 +73,10 @@ constexpr OptionSpec kVerifyOptions[] = {
 // Whether it has machine code.
 absl::StatusOr<bool> CheckFile(const MappedFile& file, const std::vector<PublicKey>& keys) {
   RVM_ASSIGN_OR_RETURN(Executable executable, Decode(file.bytes, {.owner = file.owner, .check_constants = true}));
-  bool native = executable.is_native();
+  bool has_code = executable.is_native() || !executable.control_codes.empty();
   RVM_RETURN_IF_ERROR(Verify(std::move(executable)).status());
   if (!keys.empty()) RVM_RETURN_IF_ERROR(CheckSignature(file.bytes, keys).status());
-  return native;
+  return has_code;
 }
 
 absl::Status VerifyVerb(std::span<const std::string> args) {
@@ -88,9 +88,11 @@ absl::Status VerifyVerb(std::span<const std::string> args) {
     keys.push_back(key);
   }
   RVM_ASSIGN_OR_RETURN(MappedFile file, MapFile(path));
-  absl::StatusOr<bool> native = CheckFile(file, keys);
-  if (!native.ok()) return absl::Status(native.status().code(), absl::StrCat(path, ": ", native.status().message()));
-  std::cout << path << ": sound; " << (*native ? "native: has machine code" : "portable: no machine code")
+  absl::StatusOr<bool> has_code = CheckFile(file, keys);
+  if (!has_code.ok()) {
+    return absl::Status(has_code.status().code(), absl::StrCat(path, ": ", has_code.status().message()));
+  }
+  std::cout << path << ": sound; " << (*has_code ? "has machine code" : "portable: no machine code")
             << (keys.empty() ? "" : "; signed by a key given") << '\n';
   return absl::OkStatus();
 }

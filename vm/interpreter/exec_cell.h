@@ -85,9 +85,9 @@ namespace rvm::vm {
 inline bool HasLayout(Slot slot, uint16_t layout) { return !IsImmediate(slot) && AsObject(slot)->layout == layout + 1; }
 
 // The value has another constructor than the one whose field is read.
-[[gnu::noinline, clang::preserve_none]] inline void WrongConstructor(const uint16_t* pc, Slot* r, Execution* vm,
-                                                                     int64_t, const FunctionInfo* fn) {
-  vm->Stop(pc, r, fn, absl::InvalidArgumentError("the value has another constructor than its fields are taken of"));
+[[gnu::noinline, clang::preserve_none]] inline void StopAtWrongConstructor(const uint16_t* pc, Slot* r, Execution* vm,
+                                                                           int64_t, const FunctionInfo* fn) {
+  vm->Stop(pc, r, fn, WrongConstructor());
 }
 
 [[clang::preserve_none]] inline void ExecGetField(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
@@ -97,7 +97,7 @@ inline bool HasLayout(Slot slot, uint16_t layout) { return !IsImmediate(slot) &&
   uint16_t layout = in.Get<"layout">();
   uint16_t field = in.Get<"field">();
   if (!HasLayout(cell, layout)) [[unlikely]] {
-    [[clang::musttail]] return WrongConstructor(pc, r, vm, budget, fn);
+    [[clang::musttail]] return StopAtWrongConstructor(pc, r, vm, budget, fn);
   }
   Slot value = AsObject(cell)->fields()[field];
   r[in.Get<"dst">()] = value;
@@ -111,8 +111,7 @@ inline bool HasLayout(Slot slot, uint16_t layout) { return !IsImmediate(slot) &&
   Operands<Opcode::kUnpack> in(pc);
   uint32_t count = in.Count<"dsts">();
   Object* cell = AsObject(r[in.Get<"cell">()]);
-  for (uint16_t field : vm->layouts[cell->layout].pointer_fields) Retain(cell->fields()[field]);
-  if (cell->count < kImmortal) --cell->count;
+  vm->heap.ShareFields(cell);
 #pragma clang loop unroll(disable) vectorize(disable)  // a few registers
   for (uint32_t i = 0; i < count; ++i) r[in.Elements<"dsts">()[i]] = cell->fields()[i];
   [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
@@ -124,7 +123,7 @@ inline bool HasLayout(Slot slot, uint16_t layout) { return !IsImmediate(slot) &&
   uint32_t count = in.Count<"dsts">();
   Slot slot = r[in.Get<"cell">()];
   if (!HasLayout(slot, in.Get<"layout">())) [[unlikely]] {
-    [[clang::musttail]] return WrongConstructor(pc, r, vm, budget, fn);
+    [[clang::musttail]] return StopAtWrongConstructor(pc, r, vm, budget, fn);
   }
   Object* cell = AsObject(slot);
   if (cell->count != 1) {
@@ -170,8 +169,7 @@ inline bool HasLayout(Slot slot, uint16_t layout) { return !IsImmediate(slot) &&
   Operands<Opcode::kUnpackShell> in(pc);
   uint32_t count = in.Count<"dsts">();
   Object* cell = AsObject(r[in.Get<"cell">()]);
-  for (uint16_t field : vm->layouts[cell->layout].pointer_fields) Retain(cell->fields()[field]);
-  if (cell->count < kImmortal) --cell->count;
+  vm->heap.ShareFields(cell);
 #pragma clang loop unroll(disable) vectorize(disable)  // a few registers
   for (uint32_t i = 0; i < count; ++i) r[in.Elements<"dsts">()[i]] = cell->fields()[i];
   r[in.Get<"shell">()] = 0;
@@ -184,7 +182,7 @@ inline bool HasLayout(Slot slot, uint16_t layout) { return !IsImmediate(slot) &&
   uint32_t count = in.Count<"dsts">();
   Slot slot = r[in.Get<"cell">()];
   if (!HasLayout(slot, in.Get<"layout">())) [[unlikely]] {
-    [[clang::musttail]] return WrongConstructor(pc, r, vm, budget, fn);
+    [[clang::musttail]] return StopAtWrongConstructor(pc, r, vm, budget, fn);
   }
   Object* cell = AsObject(slot);
   if (cell->count != 1) {
@@ -219,10 +217,7 @@ inline bool HasLayout(Slot slot, uint16_t layout) { return !IsImmediate(slot) &&
                                                                     int64_t budget, const FunctionInfo* fn) {
   Operands<Opcode::kRefWrite> in(pc);
   Object* ref = AsObject(r[in.Get<"ref">()]);
-  Slot old = ref->fields()[0];
-  ref->fields()[0] = r[in.Get<"value">()];
-  vm->heap.Drop(old);
-  if (!vm->heap.RefWritten(ref)) [[unlikely]]
+  if (!vm->heap.WriteTracked(ref, r[in.Get<"value">()])) [[unlikely]]
     return vm->StopOutOfMemory(pc, r, fn);
   [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
 }

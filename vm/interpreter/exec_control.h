@@ -115,7 +115,7 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
 
 [[clang::preserve_none]] inline void ExecFatal(const uint16_t* pc, Slot* r, Execution* vm, int64_t,
                                                const FunctionInfo* fn) {
-  vm->Stop(pc, r, fn, absl::InvalidArgumentError("no clause of this match fits the value"));
+  vm->Stop(pc, r, fn, NoClauseFits());
 }
 
 // ---- calls

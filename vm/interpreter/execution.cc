@@ -23,6 +23,15 @@ uint32_t MaxFrameSlots(const LinkInfo& link) {
 
 }  // namespace
 
+absl::Status NoClauseFits() { return absl::InvalidArgumentError("no clause of this match fits the value"); }
+absl::Status NestedTooDeeply(int64_t limit_bytes) {
+  return LimitReached(Limit::kStack,
+                      absl::StrCat("calls are nested too deeply: the stack limit is ", BytesText(limit_bytes)));
+}
+absl::Status WrongConstructor() {
+  return absl::InvalidArgumentError("the value has another constructor than its fields are taken of");
+}
+
 Execution::Execution(const Executable& executable, const LinkInfo& link, const InterpreterLimits& limits,
                      Profiler* profiler)
     : caller(executable, link, heap, control, limits.threads, profiler, limits.memory_bytes),
@@ -37,6 +46,9 @@ Execution::Execution(const Executable& executable, const LinkInfo& link, const I
       root{kHaltCode, 1 + kLinkSlots, 1, 0},
       profiler(profiler) {
   heap.SetDeviceMemoryOwner(caller.device());
+  if (link.native != nullptr && limits.runs_native && profiler == nullptr && CanSwitchStacks()) {
+    native = std::make_unique<NativeMachine>(*link.native, link, *this, limits.stack_bytes);
+  }
   if (profiler != nullptr) profiler->WatchHeap(heap);
 }
 
@@ -44,6 +56,7 @@ absl::StatusOr<Slot> Execution::Run(FunctionId function, std::span<const Slot> a
   caller.Begin(control.signal());
   error = absl::OkStatus();
   fuel = fuel_limit;
+  if (native != nullptr) return native->Run(function, args);
   if (stack.begin() == nullptr && !stack.Grow()) {
     return absl::ResourceExhaustedError("no memory for the stack of calls");
   }
@@ -72,9 +85,7 @@ int64_t Execution::PollOrStop(const uint16_t* pc, Slot* r, const FunctionInfo* f
   while (r + fn->frame_slots > stack_soft_end) {
     ptrdiff_t offset = r - stack.begin();
     if (!stack.Grow()) {
-      Stop(pc, r, fn,
-           LimitReached(Limit::kStack, absl::StrCat("calls are nested too deeply: the stack limit is ",
-                                                    BytesText(stack.limit_bytes()))));
+      Stop(pc, r, fn, NestedTooDeeply(stack.limit_bytes()));
       return 0;
     }
     r = stack.begin() + offset;
@@ -95,16 +106,24 @@ absl::Status Execution::RefillBudget(int64_t& budget) {
   return absl::OkStatus();
 }
 
+absl::Status Execution::At(FunctionId function, uint32_t pc, const absl::Status& status,
+                           const Backtrace& backtrace) const {
+  const SourceLine* line = FindLine(executable.functions[function.value], pc);
+  bool has_what = line != nullptr && line->pc == pc && !line->what.empty();
+  return WithMessage(status, absl::StrCat(has_what ? line->what + ": " : "", status.message(), backtrace.ToString()));
+}
+
 void Execution::Stop(const uint16_t* pc, const Slot* r, const FunctionInfo* fn, absl::Status status) {
-  Backtrace backtrace(executable);
-  std::string what;
-  if (fn != &root) {
-    auto at = static_cast<uint32_t>(pc - fn->code);
-    const SourceLine* line = FindLine(executable.functions[static_cast<size_t>(fn - functions)], at);
-    if (line != nullptr && line->pc == at && !line->what.empty()) what = line->what + ": ";
+  if (fn == &root) {
+    error = std::move(status);
+    return;
   }
+  auto function_of = [&](const FunctionInfo* info) { return FunctionId(static_cast<uint32_t>(info - functions)); };
+  FunctionId innermost = function_of(fn);
+  auto innermost_pc = static_cast<uint32_t>(pc - fn->code);
+  Backtrace backtrace(executable);
   while (fn != &root) {
-    FunctionId function(static_cast<uint32_t>(fn - functions));
+    FunctionId function = function_of(fn);
     auto at = static_cast<uint32_t>(pc - fn->code);
     bool is_entry = reinterpret_cast<const FunctionInfo*>(r[-2]) == &root;
     if (is_entry) backtrace.AddEntry(function, at);
@@ -114,7 +133,7 @@ void Execution::Stop(const uint16_t* pc, const Slot* r, const FunctionInfo* fn, 
     fn = reinterpret_cast<const FunctionInfo*>(r[-2]);
     r -= fn->frame_slots;
   }
-  error = WithMessage(status, absl::StrCat(what, status.message(), backtrace.ToString()));
+  error = At(innermost, innermost_pc, status, backtrace);
 }
 
 void Execution::StopOutOfMemory(const uint16_t* pc, const Slot* r, const FunctionInfo* fn) {

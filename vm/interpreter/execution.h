@@ -20,8 +20,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "serialization/executable.h"
+#include "vm/interpreter/backtrace.h"
 #include "vm/interpreter/interpreter.h"
 #include "vm/interpreter/kernel_caller.h"
+#include "vm/interpreter/native_machine.h"
 #include "vm/interpreter/register_stack.h"
 #include "vm/interpreter/run_control.h"
 #include "vm/link_info.h"
@@ -30,6 +32,11 @@
 #include "vm/profiler/profiler.h"
 
 namespace rvm::vm {
+
+// Errors of programs.
+absl::Status NoClauseFits();
+absl::Status WrongConstructor();
+absl::Status NestedTooDeeply(int64_t limit_bytes);
 
 struct Execution {
   // `link`: with a profiler, what it attached to.
@@ -42,6 +49,8 @@ struct Execution {
   // frame_after_poll; 0: stopped.
   int64_t PollOrStop(const uint16_t* pc, Slot* r, const FunctionInfo* fn, int64_t budget);
   absl::Status RefillBudget(int64_t& budget);
+  // `status` with what the instruction that raised it compares, and the calls that led there.
+  absl::Status At(FunctionId function, uint32_t pc, const absl::Status& status, const Backtrace& backtrace) const;
   // Ends the run with an error at the instruction `pc` of the frame `r`.
   void Stop(const uint16_t* pc, const Slot* r, const FunctionInfo* fn, absl::Status status);
   void StopOutOfMemory(const uint16_t* pc, const Slot* r, const FunctionInfo* fn);
@@ -76,7 +85,8 @@ struct Execution {
   int64_t fuel_limit = -1;  // of the run
   int64_t fuel = -1;        // not yet handed out as budget
   absl::Status error;
-  Profiler* profiler;  // null: none, and then no instruction has the probe's code
+  Profiler* profiler;                     // null: none, and then no instruction has the probe's code
+  std::unique_ptr<NativeMachine> native;  // null: functions run as bytecode
 };
 
 }  // namespace rvm::vm

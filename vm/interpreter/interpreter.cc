@@ -60,6 +60,7 @@ void Interpreter::Trim() {
   Reset();
   execution_->caller.Trim();
   execution_->stack.Release();
+  if (execution_->native != nullptr) execution_->native->Trim();
 }
 
 absl::Status Interpreter::Begin(int64_t fuel, double time_limit_ms, PollHook poll) {

@@ -25,6 +25,7 @@ struct InterpreterLimits {
   int64_t stack_bytes;
   int64_t fail_allocation;  // 0: none
   int threads;              // that run one kernel
+  bool runs_native = true;  // machine code of functions, if the program has some, rather than their bytecode
 };
 
 class Interpreter {

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "vm/interpreter/native_stack.h"
 #include "vm/interpreter/watchdog.h"
 #include "vm/limit.h"
 #include "vm/stop_signal.h"
@@ -41,11 +42,13 @@ class RunControl {
   void Cancel() { signal_.Raise(StopSignal::kCancelled); }
 
   const StopSignal& signal() const { return signal_; }
+  // While a run is on a stack of its own: where the pointer to its caller's stack is, on which the hook runs. Null: the
+  // run is on that stack.
+  void SetHostStack(void* const* stack) { host_stack_ = stack; }
+
   // The error of a run that must stop; OK if it may go on. To be called by the run's thread.
   absl::Status Poll() const {
-    if (signal_.TakeWake() && poll_.function != nullptr && poll_.function(poll_.context) != 0) {
-      signal_.Raise(StopSignal::kCancelled);
-    }
+    if (signal_.TakeWake() && poll_.function != nullptr && CallHook() != 0) signal_.Raise(StopSignal::kCancelled);
     switch (signal_.reason()) {
       case StopSignal::kNone: break;
       case StopSignal::kCancelled: return absl::CancelledError("cancelled");
@@ -58,6 +61,23 @@ class RunControl {
  private:
   static constexpr std::chrono::milliseconds kPollInterval{50};
 
+  int CallHook() const {
+    if (host_stack_ == nullptr) return poll_.function(poll_.context);
+    struct Call {
+      PollHook hook;
+      int result;
+    } call = {poll_, 0};
+    void* left = nullptr;
+    CallOnStack(
+        *host_stack_,
+        [](void* argument) {
+          auto* c = static_cast<Call*>(argument);
+          c->result = c->hook.function(c->hook.context);
+        },
+        &call, &left);
+    return call.result;
+  }
+
   bool IsWatched() const { return time_limit_ms_ >= 0 || poll_.function != nullptr; }
   // Limits beyond what a clock can count are cut off.
   Watchdog::Clock::duration TimeLimit() const {
@@ -69,6 +89,7 @@ class RunControl {
   mutable StopSignal signal_;  // Poll takes wakes
   double time_limit_ms_ = -1;
   PollHook poll_;
+  void* const* host_stack_ = nullptr;
   Watchdog watchdog_{signal_};
 };
 

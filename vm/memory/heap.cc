@@ -129,7 +129,7 @@ Heap::Heap(std::span<const HeapLayout> layouts, const StopSignal& stop, int64_t 
     : layouts_(layouts),
       stop_(stop),
       limit_bytes_(std::min(limit_bytes, kUncountable / 2)),  // sums of sizes do not overflow
-      fail_at_(fail_at),
+      state_{.fail_at = fail_at},
       returned_(std::make_shared<ReturnedBlocks>()),
       cycles_(*this, layouts, stop) {}
 
@@ -141,7 +141,7 @@ Heap::~Heap() {
 Tensor* Heap::NewTensor(DataType dtype, std::span<const int64_t> dims, int64_t data_bytes, bool static_dims) {
   size_t header = RoundUp(sizeof(Tensor) + (static_dims ? 0 : dims.size() * 8), kAlignment);
   size_t bytes = header + RoundUp(static_cast<size_t>(data_bytes), kAlignment);
-  if (++allocations_ == fail_at_ || data_bytes > limit_bytes_) [[unlikely]]
+  if (++state_.allocations == state_.fail_at || data_bytes > limit_bytes_) [[unlikely]]
     return static_cast<Tensor*>(RefuseCounted(data_bytes));
   auto* tensor = static_cast<Tensor*>(NewBlock(bytes));
   if (tensor == nullptr) [[unlikely]]
@@ -200,7 +200,7 @@ void Heap::Free(Object* object) {
   LinkDying(object, dying);
   while (dying != nullptr) {
     // Dying objects have no header, which a collection might read.
-    if (frees_ % kStepsPerLook == 0 && stop_.is_raised()) [[unlikely]]
+    if (state_.frees % kStepsPerLook == 0 && stop_.is_raised()) [[unlikely]]
       return cycles_.Forgo();
     Object* next = dying;
     dying = NextDying(next);
@@ -223,15 +223,15 @@ void Heap::FreeTensor(Tensor* tensor) {
   if (tensor->storage == TensorStorage::kOnDevice) device_memory_->Release(tensor);
   switch (tensor->storage) {
     case TensorStorage::kOnDevice:
-    case TensorStorage::kDetached: ++frees_; return;
+    case TensorStorage::kDetached: ++state_.frees; return;
     case TensorStorage::kBorrowed:
     case TensorStorage::kView: FreeSmall(tensor, HeaderBytes(*tensor)); return;
     case TensorStorage::kInline: {
       auto bytes = static_cast<size_t>(tensor->block_bytes);
-      ++frees_;
-      live_bytes_ -= tensor->block_bytes;
+      ++state_.frees;
+      state_.live_bytes -= tensor->block_bytes;
       if (bytes <= kMaxBlockBytes) {
-        blocks_.Put(tensor, bytes >> 6);
+        Put(state_.blocks, tensor, bytes >> 6);
       } else {
         FreeLarge(tensor);
       }
@@ -241,7 +241,7 @@ void Heap::FreeTensor(Tensor* tensor) {
 
 std::shared_ptr<const void> Heap::Detach(Tensor* tensor) {
   if (tensor->storage != TensorStorage::kInline || tensor->block_bytes <= int64_t{kMaxBlockBytes}) return nullptr;
-  live_bytes_ -= tensor->block_bytes;
+  state_.live_bytes -= tensor->block_bytes;
   tensor->storage = TensorStorage::kDetached;
   LargeBlock* block = LargeBlock::Of(tensor);
   Unlink(block);
@@ -251,8 +251,8 @@ std::shared_ptr<const void> Heap::Detach(Tensor* tensor) {
 
 void* Heap::NewBlock(size_t bytes) {
   if (bytes > kMaxBlockBytes) return NewLarge(bytes);
-  void* block = blocks_.Take(bytes >> 6, bytes);
-  return block != nullptr ? block : TakeFromNewChunk(blocks_, bytes >> 6, bytes);
+  void* block = Take(state_.blocks, bytes >> 6, bytes);
+  return block != nullptr ? block : TakeFromNewChunk(state_.blocks, bytes >> 6, bytes);
 }
 
 void* Heap::NewLargeCounted(size_t bytes) {
@@ -274,7 +274,7 @@ bool Heap::Reserve(size_t bytes) {
 }
 
 // The rest of the pool's old chunk is lost: less than one block.
-void* Heap::TakeFromNewChunk(Pool& pool, size_t size_class, size_t bytes) {
+void* Heap::TakeFromNewChunk(RvmPool& pool, size_t size_class, size_t bytes) {
   size_t wanted =
       std::clamp(RoundUp(static_cast<size_t>(reserved_bytes_) / 4, kMinChunkBytes), kMinChunkBytes, kMaxChunkBytes);
   // Near the limit a smaller chunk may still fit.
@@ -291,9 +291,9 @@ void* Heap::TakeFromNewChunk(Pool& pool, size_t size_class, size_t bytes) {
   }
   *chunk = {chunks_, wanted};
   chunks_ = chunk;
-  pool.bump = reinterpret_cast<std::byte*>(chunk) + kAlignment;
-  pool.end = reinterpret_cast<std::byte*>(chunk) + wanted;
-  return pool.Take(size_class, bytes);
+  pool.bump = reinterpret_cast<char*>(chunk) + kAlignment;
+  pool.end = reinterpret_cast<char*>(chunk) + wanted;
+  return Take(pool, size_class, bytes);
 }
 
 void* Heap::NewLarge(size_t bytes) {
@@ -371,8 +371,8 @@ void Heap::Trim() {
 }
 
 void* Heap::TakeRaw(int64_t bytes) {
-  ++frees_;  // raw memory is not an object
-  void* memory = ++allocations_ == fail_at_ ? nullptr : NewLarge(static_cast<size_t>(bytes));
+  ++state_.frees;  // raw memory is not an object
+  void* memory = ++state_.allocations == state_.fail_at ? nullptr : NewLarge(static_cast<size_t>(bytes));
   return memory != nullptr ? memory : Refuse(bytes);
 }
 void Heap::GiveRaw(void* memory) { FreeLarge(memory); }
@@ -397,11 +397,11 @@ void Heap::ReleaseLists() {
 
 void Heap::Reset() {
   ReleaseLists();
-  cells_ = Pool{};
-  blocks_ = Pool{};
+  state_.cells = {};
+  state_.blocks = {};
   cycles_.Reset();
-  frees_ = allocations_;
-  live_bytes_ = 0;
+  state_.frees = state_.allocations;
+  state_.live_bytes = 0;
   reserved_bytes_ = 0;
   is_system_full_ = false;
 }

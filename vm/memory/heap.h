@@ -15,6 +15,7 @@
 #include <span>
 
 #include "absl/status/status.h"
+#include "kernels/abi/machine_abi.h"
 #include "vm/memory/cycle_collector.h"
 #include "vm/memory/object.h"
 #include "vm/stop_signal.h"
@@ -50,12 +51,12 @@ class Heap {
   // The fast path of NewCell: null if it takes more than a free block.
   Object* TryNewCell(uint16_t layout) {
     const HeapLayout& l = layouts_[layout];
-    if (allocations_ + 1 == fail_at_ || l.bytes > kMaxCellBytes) [[unlikely]]
+    if (state_.allocations + 1 == state_.fail_at || l.bytes > kMaxCellBytes) [[unlikely]]
       return nullptr;
-    auto* object = static_cast<Object*>(cells_.Take(l.bytes >> 3, l.bytes));
+    auto* object = static_cast<Object*>(Take(state_.cells, l.bytes >> 3, l.bytes));
     if (object == nullptr) [[unlikely]]
       return nullptr;
-    ++allocations_;
+    ++state_.allocations;
     Count(l.bytes);
     *object = {1, l.tag, layout};
     return object;
@@ -125,16 +126,29 @@ class Heap {
         tensor->block_bytes > int64_t{kMaxBlockBytes}) {
       return Free(object);
     }
-    ++frees_;
-    live_bytes_ -= tensor->block_bytes;
-    blocks_.Put(tensor, static_cast<size_t>(tensor->block_bytes) >> 6);
+    ++state_.frees;
+    state_.live_bytes -= tensor->block_bytes;
+    Put(state_.blocks, tensor, static_cast<size_t>(tensor->block_bytes) >> 6);
   }
   // Frees a cell whose fields have been moved out.
   void FreeShell(Object* cell) { FreeSmall(cell, layouts_[cell->layout].bytes); }
 
+  // Retains the pointers among the fields of a cell that has other owners, and drops the cell: its fields were copied.
+  void ShareFields(Object* cell) {
+    for (uint16_t field : layouts_[cell->layout].pointer_fields) Retain(cell->fields()[field]);
+    if (cell->count < kImmortal) --cell->count;
+  }
+
   // To be called after a write to `ref`, a tracked reference. False: the run was stopped meanwhile; only Reset may
   // follow.
   bool RefWritten(Object* ref) { return cycles_.Written(ref); }
+  // Writes the contents of `ref`, a tracked reference, and drops the old ones. False: as above.
+  bool WriteTracked(Object* ref, Slot value) {
+    Slot old = ref->fields()[0];
+    ref->fields()[0] = value;
+    Drop(old);
+    return RefWritten(ref);
+  }
   // Frees objects that only cycles own. False: as above.
   bool CollectCycles() { return cycles_.Collect(); }
 
@@ -148,6 +162,9 @@ class Heap {
   void* TakeRaw(int64_t bytes);
   void GiveRaw(void* memory);
 
+  // The part of the heap that machine code of functions uses directly.
+  RvmHeap* state() { return &state_; }
+
   // Sets the owner of tensors of storage kOnDevice; it outlives the heap. REQUIRED before there are any.
   void SetDeviceMemoryOwner(DeviceMemoryOwner* owner) { device_memory_ = owner; }
 
@@ -156,11 +173,11 @@ class Heap {
   // Gives cached blocks back to the system.
   void Trim();
 
-  int64_t live_bytes() const { return live_bytes_; }
-  int64_t peak_bytes() const { return peak_bytes_; }
+  int64_t live_bytes() const { return state_.live_bytes; }
+  int64_t peak_bytes() const { return state_.peak_bytes; }
   // Since the heap was made; cells that reuse the memory of others do not count.
-  int64_t allocations() const { return allocations_; }
-  int64_t live_objects() const { return allocations_ - frees_; }
+  int64_t allocations() const { return state_.allocations; }
+  int64_t live_objects() const { return state_.allocations - state_.frees; }
   // Cells freed so far that only cycles owned.
   int64_t collected() const { return cycles_.collected(); }
   // Bytes taken from the system, which the limit bounds; and those of them that are cached, which Trim gives back.
@@ -181,71 +198,65 @@ class Heap {
  private:
   // A block of so many bytes, counted; null if none is free.
   Tensor* TryBlock(int64_t bytes) {
-    if (allocations_ + 1 == fail_at_ || bytes > int64_t{kMaxBlockBytes}) [[unlikely]]
+    if (state_.allocations + 1 == state_.fail_at || bytes > int64_t{kMaxBlockBytes}) [[unlikely]]
       return nullptr;
-    void* block = blocks_.Take(static_cast<size_t>(bytes) >> 6, static_cast<size_t>(bytes));
+    void* block = Take(state_.blocks, static_cast<size_t>(bytes) >> 6, static_cast<size_t>(bytes));
     if (block == nullptr) [[unlikely]]
       return nullptr;
-    ++allocations_;
+    ++state_.allocations;
     Count(bytes);
     return static_cast<Tensor*>(block);
   }
 
-  // Fixed sizes: free lists by size and a region to cut from.
-  struct Pool {
-    std::byte* bump = nullptr;
-    std::byte* end = nullptr;
-    std::array<void*, 65> free = {};
-
-    void* Take(size_t size_class, size_t bytes) {
-      if (void* block = free[size_class]; block != nullptr) {
-        free[size_class] = *static_cast<void**>(block);
-        return block;
-      }
-      if (static_cast<size_t>(end - bump) < bytes) return nullptr;
-      void* block = bump;
-      bump += bytes;
+  // A block of the pool; null if it has none.
+  static void* Take(RvmPool& pool, size_t size_class, size_t bytes) {
+    if (void* block = pool.free[size_class]; block != nullptr) {
+      pool.free[size_class] = *static_cast<void**>(block);
       return block;
     }
-    void Put(void* block, size_t size_class) {
-      *static_cast<void**>(block) = free[size_class];
-      free[size_class] = block;
-    }
-  };
+    if (static_cast<size_t>(pool.end - pool.bump) < bytes) return nullptr;
+    void* block = pool.bump;
+    pool.bump += bytes;
+    return block;
+  }
+  static void Put(RvmPool& pool, void* block, size_t size_class) {
+    *static_cast<void**>(block) = pool.free[size_class];
+    pool.free[size_class] = block;
+  }
   struct Chunk;
   struct LargeBlock;
   class ReturnedBlocks;
-  static constexpr size_t kMaxCellBytes = 512;    // of the pool in steps of 8 bytes
-  static constexpr size_t kMaxBlockBytes = 4096;  // of the pool in steps of 64 bytes
+  static constexpr size_t kMaxCellBytes = kRvmMaxCellBytes;  // of the pool in steps of 8 bytes
+  static constexpr size_t kMaxBlockBytes = 4096;             // of the pool in steps of 64 bytes
   static constexpr size_t kLargeClasses = 512;
 
   void* NewSmall(size_t bytes) {
-    if (++allocations_ == fail_at_) [[unlikely]]
+    if (++state_.allocations == state_.fail_at) [[unlikely]]
       return RefuseCounted(static_cast<int64_t>(bytes));
     if (bytes > kMaxCellBytes) [[unlikely]]
       return NewLargeCounted(bytes);
-    void* block = cells_.Take(bytes >> 3, bytes);
+    void* block = Take(state_.cells, bytes >> 3, bytes);
     if (block == nullptr) [[unlikely]] {
-      block = TakeFromNewChunk(cells_, bytes >> 3, bytes);
+      block = TakeFromNewChunk(state_.cells, bytes >> 3, bytes);
       if (block == nullptr) return RefuseCounted(static_cast<int64_t>(bytes));
     }
     Count(static_cast<int64_t>(bytes));
     return block;
   }
   void FreeSmall(void* block, size_t bytes) {
-    ++frees_;
-    live_bytes_ -= static_cast<int64_t>(bytes);
+    ++state_.frees;
+    state_.live_bytes -= static_cast<int64_t>(bytes);
     if (bytes > kMaxCellBytes) [[unlikely]]
       return FreeLarge(block);
-    cells_.Put(block, bytes >> 3);
+    Put(state_.cells, block, bytes >> 3);
   }
   void Count(int64_t bytes) {
-    live_bytes_ += bytes;
-    peak_bytes_ = peak_bytes_ < live_bytes_ ? live_bytes_ : peak_bytes_;
+    state_.live_bytes += bytes;
+    state_.peak_bytes = state_.peak_bytes < state_.live_bytes ? state_.live_bytes : state_.peak_bytes;
   }
   // Like Refuse, for an allocation that was counted already.
   void* RefuseCounted(int64_t bytes) {
-    ++frees_;
+    ++state_.frees;
     return Refuse(bytes);
   }
   void Free(Object* object);
@@ -253,7 +264,7 @@ class Heap {
   Tensor* NewHeader(DataType dtype, std::span<const int64_t> dims);
   void* NewBlock(size_t bytes);
   void* NewLargeCounted(size_t bytes);
-  void* TakeFromNewChunk(Pool& pool, size_t size_class, size_t bytes);
+  void* TakeFromNewChunk(RvmPool& pool, size_t size_class, size_t bytes);
   void* NewLarge(size_t bytes);
   void Unlink(LargeBlock* block);
   void FreeLarge(void* memory);
@@ -265,13 +276,7 @@ class Heap {
   std::span<const HeapLayout> layouts_;
   const StopSignal& stop_;
   int64_t limit_bytes_;
-  int64_t fail_at_;
-  int64_t allocations_ = 0;
-  int64_t frees_ = 0;
-  int64_t live_bytes_ = 0;
-  int64_t peak_bytes_ = 0;
-  Pool cells_;
-  Pool blocks_;
+  RvmHeap state_ = {};
   int64_t reserved_bytes_ = 0;  // from the system, cached blocks included
   int64_t cached_bytes_ = 0;
   int64_t trims_ = 0;

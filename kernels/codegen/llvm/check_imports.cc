@@ -30,7 +30,7 @@ absl::Status Unreadable(llvm::Error error) {
 
 }  // namespace
 
-absl::Status CheckImports(std::span<const uint8_t> object) {
+absl::Status CheckImports(std::span<const uint8_t> object, std::span<const std::string_view> more) {
   llvm::StringRef bytes(reinterpret_cast<const char*>(object.data()), object.size());
   auto file = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(bytes, "kernels"));
   if (!file) return Unreadable(file.takeError());
@@ -41,13 +41,14 @@ absl::Status CheckImports(std::span<const uint8_t> object) {
     if ((*flags & llvm::object::SymbolRef::SF_Undefined) == 0) continue;
     llvm::Expected<llvm::StringRef> name = symbol.getName();
     if (!name) return Unreadable(name.takeError());
-    if (name->empty() ||
-        std::find(std::begin(kImports), std::end(kImports), std::string_view(*name)) != std::end(kImports))
-      continue;
+    auto is_listed = [&](std::span<const std::string_view> list) {
+      return std::find(list.begin(), list.end(), std::string_view(*name)) != list.end();
+    };
+    if (name->empty() || is_listed(kImports) || is_listed(more)) continue;
     absl::StrAppend(&unknown, unknown.empty() ? "" : ", ", "`", std::string(*name), "`");
   }
   if (unknown.empty()) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("internal error: the compiler made kernels that call ", unknown,
+  return absl::InternalError(absl::StrCat("internal error: the compiler made machine code that calls ", unknown,
                                           ", which the loader does not provide"));
 }
 

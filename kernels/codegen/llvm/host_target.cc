@@ -13,9 +13,11 @@
 #include "kernels/codegen/kernel_compiler.h"
 #include "kernels/runtime/cpu_features.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/Triple.h"
 
@@ -113,6 +115,30 @@ absl::StatusOr<HostTarget> ParseHostTarget(std::string_view text) {
       absl::StrCat("unknown CPU `", Abseil(text),
                    "`; expected `portable`, `host`, `x86-64`, `x86-64-v2`, `-v3`, `-v4`, `aarch64` or LLVM's name of a "
                    "CPU"));
+}
+
+absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const HostTarget& target, int opt_level) {
+  RVM_ASSIGN_OR_RETURN(const llvm::Target* backend, FindBackend(target.triple));
+  constexpr llvm::CodeGenOptLevel kLevels[] = {llvm::CodeGenOptLevel::None, llvm::CodeGenOptLevel::Less,
+                                               llvm::CodeGenOptLevel::Default, llvm::CodeGenOptLevel::Default};
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
+  // The baseline CPU with exactly the features that were listed: the loader checks those.
+  std::unique_ptr<llvm::TargetMachine> machine(
+      backend->createTargetMachine(target.triple, BaselineCpu(target.triple), target.features, options,
+                                   llvm::Reloc::PIC_, llvm::CodeModel::Small, kLevels[opt_level]));
+  if (machine == nullptr) return absl::InternalError(absl::StrCat("cannot compile for `", target.cpu, "`"));
+  return machine;
+}
+
+absl::StatusOr<std::string> Generate(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType type) {
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  llvm::legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, type))
+    return absl::InternalError("this target emits no objects");
+  passes.run(module);
+  return std::string(bytes.begin(), bytes.end());
 }
 
 }  // namespace rvm::codegen

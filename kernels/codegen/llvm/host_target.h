@@ -2,11 +2,14 @@
 #ifndef RVM_KERNELS_CODEGEN_LLVM_HOST_TARGET_H_
 #define RVM_KERNELS_CODEGEN_LLVM_HOST_TARGET_H_
 
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "kernels/codegen/kernel_compiler.h"
+#include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/Target/TargetMachine.h"
 
 namespace rvm::codegen {
 
@@ -17,6 +20,10 @@ std::string BaselineCpu(const std::string& triple);
 std::string TunedCpu(const HostTarget& target);
 // The target's features, and those of LLVM that state what is fast, which no CPU has or lacks.
 std::string TunedFeatures(const HostTarget& target);
+// The code generator for position-independent code. `opt_level`: 0..3.
+absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const HostTarget& target, int opt_level);
+// Returns an object or an assembly of the module.
+absl::StatusOr<std::string> Generate(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType type);
 
 }  // namespace rvm::codegen
 

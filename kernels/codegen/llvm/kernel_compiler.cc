@@ -21,7 +21,6 @@
 #include "kernels/codegen/llvm/run_passes.h"
 #include "kernels/codegen/llvm/streamed_stores.h"
 #include "kernels/schedule/schedule.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/raw_ostream.h"
@@ -205,20 +204,6 @@ void EntryEmitter::Run() {
   b_.CreateRet(b_.getInt32(kRvmOk));
 }
 
-absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeMachine(const HostTarget& target, int opt_level) {
-  RVM_ASSIGN_OR_RETURN(const llvm::Target* backend, FindBackend(target.triple));
-  constexpr llvm::CodeGenOptLevel kLevels[] = {llvm::CodeGenOptLevel::None, llvm::CodeGenOptLevel::Less,
-                                               llvm::CodeGenOptLevel::Default, llvm::CodeGenOptLevel::Default};
-  llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
-  // The baseline CPU with exactly the features that were listed: the loader checks those.
-  std::unique_ptr<llvm::TargetMachine> machine(
-      backend->createTargetMachine(target.triple, BaselineCpu(target.triple), target.features, options,
-                                   llvm::Reloc::PIC_, llvm::CodeModel::Small, kLevels[opt_level]));
-  if (machine == nullptr) return absl::InternalError(absl::StrCat("cannot compile for `", target.cpu, "`"));
-  return machine;
-}
-
 void SetAttributes(llvm::Module& module, const HostTarget& target) {
   std::string width = absl::StrCat(ScheduleTarget(target).vector_bits);
   for (llvm::Function& function : module) {
@@ -285,16 +270,6 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine, int opt_level,
       must_stop);
 }
 
-absl::StatusOr<std::string> Generate(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType type) {
-  llvm::SmallVector<char, 0> bytes;
-  llvm::raw_svector_ostream stream(bytes);
-  llvm::legacy::PassManager passes;
-  if (machine.addPassesToEmitFile(passes, stream, nullptr, type))
-    return absl::InternalError("this target emits no objects");
-  passes.run(module);
-  return std::string(bytes.begin(), bytes.end());
-}
-
 }  // namespace
 
 schedule::Target ScheduleTarget(const HostTarget& target) {
@@ -321,7 +296,7 @@ schedule::Target ScheduleTarget(const HostTarget& target) {
 absl::StatusOr<CompiledObject> CompileKernels(const HostTarget& target, const std::vector<KernelRequest>& requests,
                                               const CodegenOptions& options) {
   int opt_level = std::clamp(options.opt_level, 0, 3);
-  RVM_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, MakeMachine(target, opt_level));
+  RVM_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, MakeTargetMachine(target, opt_level));
   llvm::LLVMContext context;
   llvm::Module module("kernels", context);
   module.setTargetTriple(target.triple);

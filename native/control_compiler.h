@@ -1,0 +1,36 @@
+// Compiles bytecode to machine code. No LLVM types here.
+#ifndef RVM_NATIVE_CONTROL_COMPILER_H_
+#define RVM_NATIVE_CONTROL_COMPILER_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "kernels/codegen/kernel_compiler.h"
+#include "serialization/verifier.h"
+
+namespace rvm::native {
+
+struct ControlOptions {
+  int opt_level = 2;                // 0..3
+  bool keep_ir = false;             // fills llvm_ir and assembly
+  std::function<bool()> must_stop;  // called between steps; true ends the compilation with kCancelled; may be null
+};
+
+struct CompiledControl {
+  ControlCode code;
+  std::string llvm_ir;   // before optimisation, if kept
+  std::string assembly;  // if kept
+};
+
+// Whether control flow may repeat: a function jumps back, calls itself by way of others or not, or calls a closure.
+// Otherwise an entry runs each instruction once, and machine code gains nothing.
+bool HasLoops(const Executable& executable);
+
+// Machine code of all functions for `target`. Deterministic.
+absl::StatusOr<CompiledControl> CompileControl(const VerifiedExecutable& executable, const codegen::HostTarget& target,
+                                               const ControlOptions& options);
+
+}  // namespace rvm::native
+
+#endif  // RVM_NATIVE_CONTROL_COMPILER_H_

@@ -1,0 +1,76 @@
+// ModuleEmitter: an executable's functions as an LLVM module, and what its functions share.
+#ifndef RVM_NATIVE_MODULE_EMITTER_H_
+#define RVM_NATIVE_MODULE_EMITTER_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "llvm/IR/DIBuilder.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Module.h"
+#include "serialization/executable.h"
+
+namespace rvm::native {
+
+// Symbols of the object.
+std::string FunctionSymbol(uint32_t function);
+// A C function that runs the function of an entry: void(RvmMachine*, const uint64_t* args, uint64_t* result).
+std::string EntrySymbol(uint32_t function);
+
+class ModuleEmitter {
+ public:
+  // `executable` is verified.
+  ModuleEmitter(const Executable& executable, llvm::Module& module);
+
+  // Emits all functions, and the stubs of entries.
+  void Run();
+
+  const Executable& executable() const { return executable_; }
+  llvm::LLVMContext& context() const { return module_.getContext(); }
+  llvm::DISubprogram* PlacesOf(uint32_t function) const { return places_[function]; }
+  llvm::Function* FunctionOf(uint32_t function) const { return functions_[function]; }
+
+  // The type of a value in a register: ptr for objects, float, double, or i64.
+  llvm::Type* RegisterType(TypeId type) const;
+  bool IsPointer(TypeId type) const { return RegisterType(type)->isPointerTy(); }
+  // The type of every function.
+  llvm::FunctionType* relay_type() const { return relay_type_; }
+  // Calls a function of Relay with `args`, of register types.
+  llvm::CallInst* CallRelay(llvm::IRBuilder<>& b, llvm::Value* callee, llvm::Value* machine, llvm::Value* budget,
+                            std::span<llvm::Value* const> args);
+  // The budget that `function` takes, and that a call leaves.
+  static llvm::Value* BudgetOf(llvm::Function* function);
+  static llvm::Value* BudgetAfter(llvm::IRBuilder<>& b, llvm::CallInst* call);
+  // The arguments of `function`, of these register types; to be called at its begin.
+  std::vector<llvm::Value*> ReceiveArguments(llvm::IRBuilder<>& b, llvm::Function* function,
+                                             std::span<llvm::Type* const> types);
+  // Results as the function returns them, and those of a call.
+  llvm::Value* PackResults(llvm::IRBuilder<>& b, llvm::Value* machine, llvm::Value* budget,
+                           std::span<llvm::Value* const> results);
+  std::vector<llvm::Value*> UnpackResults(llvm::IRBuilder<>& b, llvm::Value* machine, llvm::CallInst* call,
+                                          std::span<llvm::Type* const> types);
+  // Calls a function of the VM (machine_imports.def).
+  llvm::CallInst* CallImport(llvm::IRBuilder<>& b, llvm::StringRef name, llvm::ArrayRef<llvm::Value*> args);
+  // Bits of a 64-bit slot as a value of the register type `type`, and back.
+  static llvm::Value* FromSlot(llvm::IRBuilder<>& b, llvm::Value* bits, llvm::Type* type);
+  static llvm::Value* ToSlot(llvm::IRBuilder<>& b, llvm::Value* value);
+
+ private:
+  // The place of the `index`-th value without a register.
+  llvm::Value* Overflow(llvm::IRBuilder<>& b, llvm::Value* machine, uint32_t index);
+  void Declare(uint32_t function);
+  void EmitEntry(uint32_t function);
+
+  const Executable& executable_;
+  llvm::Module& module_;
+  llvm::DIBuilder places_builder_;
+  llvm::FunctionType* relay_type_;
+  std::vector<llvm::Function*> functions_;
+  std::vector<llvm::DISubprogram*> places_;  // whose lines are units of bytecode, from 1
+};
+
+}  // namespace rvm::native
+
+#endif  // RVM_NATIVE_MODULE_EMITTER_H_
