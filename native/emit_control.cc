@@ -30,8 +30,8 @@ void FunctionEmitter::BranchOn(Value* condition) {
   b_.SetInsertPoint(next);
 }
 
-// Ends the run if the frame lies below the stack's limit. Before calls rather than at the function's begin: paths without
-// calls then need no frame. LLVM drops a check behind another one.
+// Ends the run if the frame lies below the stack's limit. Before calls rather than at the function's begin: paths
+// without calls then need no frame. LLVM drops a check behind another one.
 void FunctionEmitter::CheckStack() {
   Value* frame = b_.CreateIntrinsic(llvm::Intrinsic::frameaddress, {b_.getPtrTy()}, {b_.getInt32(0)});
   Value* limit = LoadMachine(offsetof(RvmMachine, stack_limit), b_.getPtrTy(), /*is_constant=*/true);

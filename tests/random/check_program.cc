@@ -155,8 +155,8 @@ std::vector<std::string> EntriesOf(const Program& program) {
   return entries;
 }
 
-// Whether functions as machine code give what their bytecode gives: values, errors with their backtraces, the same fuel,
-// the same allocations.
+// Whether functions as machine code give what their bytecode gives: values, errors with their backtraces, the same
+// fuel, the same allocations.
 Verdict CompareControl(const std::string& name, const Program& program, std::shared_ptr<const vm::Program> linked) {
   if (linked->link_info().native == nullptr) return {};
   absl::StatusOr<std::unique_ptr<vm::Machine>> bytecode = vm::Machine::Create(linked, {.runs_bytecode = true});
