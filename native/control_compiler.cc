@@ -14,10 +14,14 @@
 #include "base/status_macros.h"
 #include "kernels/abi/machine_abi.h"
 #include "kernels/codegen/check_imports.h"
+#include "kernels/codegen/llvm/emit_kernel.h"
 #include "kernels/codegen/llvm/host_target.h"
 #include "kernels/codegen/llvm/run_passes.h"
+#include "kernels/schedule/schedule.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Support/raw_ostream.h"
+#include "llvm/Transforms/IPO/AlwaysInliner.h"
+#include "llvm/Transforms/IPO/GlobalDCE.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
 #include "llvm/Transforms/Scalar/ADCE.h"
 #include "llvm/Transforms/Scalar/DeadStoreElimination.h"
@@ -29,6 +33,7 @@
 #include "llvm/Transforms/Scalar/LICM.h"
 #include "llvm/Transforms/Scalar/LoopPassManager.h"
 #include "llvm/Transforms/Scalar/LoopRotation.h"
+#include "llvm/Transforms/Scalar/LoopUnrollPass.h"
 #include "llvm/Transforms/Scalar/SROA.h"
 #include "llvm/Transforms/Scalar/SimplifyCFG.h"
 #include "llvm/Transforms/Utils/Cloning.h"
@@ -69,6 +74,9 @@ llvm::ModulePassManager ControlPipeline() {
   loops.addPass(llvm::LICMPass(llvm::LICMOptions()));
   f.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(loops), /*UseMemorySSA=*/true));
   f.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::IndVarSimplifyPass()));
+  // Kernels have loops of a few steps.
+  f.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LoopFullUnrollPass(2)));
+  f.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
   f.addPass(llvm::GVNPass());
   f.addPass(llvm::DSEPass());
   f.addPass(llvm::InstCombinePass());
@@ -76,6 +84,8 @@ llvm::ModulePassManager ControlPipeline() {
   f.addPass(llvm::SimplifyCFGPass(llvm::SimplifyCFGOptions().hoistCommonInsts(true).sinkCommonInsts(true)));
   f.addPass(llvm::DivRemPairsPass());
   llvm::ModulePassManager passes;
+  passes.addPass(llvm::AlwaysInlinerPass());
+  passes.addPass(llvm::GlobalDCEPass());
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(f)));
   return passes;
 }
@@ -89,6 +99,37 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine, const ControlO
         return ControlPipeline();
       },
       must_stop);
+}
+
+// Whether a kernel that is called directly is a few instructions: one element, or a sum of a few.
+bool IsSmall(const schedule::Schedule& schedule) {
+  constexpr int64_t kMostSteps = 16;
+  if (schedule.nests.size() != 1 || schedule.nests[0].form != schedule::NestForm::kPositions) return false;
+  const schedule::LoopNest& nest = schedule.nests[0];
+  if (nest.update || !nest.axes.empty() || nest.tensors[0].tensor->is_ordered) return false;
+  const te::ExprNode* reduction = nest.reduction();
+  int64_t steps = 1;
+  for (const te::IndexVar& axis : reduction == nullptr ? std::vector<te::IndexVar>() : reduction->axes) {
+    if (!axis.extent.is_const() || axis.extent.constant() > kMostSteps) return false;
+    steps *= axis.extent.constant();
+  }
+  return steps <= kMostSteps;
+}
+
+// Emits the small ones among `kernels`, for calls to be replaced by their bodies.
+std::vector<llvm::Function*> EmitSmallKernels(llvm::Module& module, std::span<const codegen::KernelRequest> kernels) {
+  std::vector<llvm::Function*> functions(kernels.size(), nullptr);
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    if (!IsSmall(kernels[i].schedule)) continue;
+    codegen::EmitKernel(module, kernels[i]);
+    functions[i] = module.getFunction(kernels[i].symbol);
+  }
+  for (llvm::Function& function : module) {
+    if (function.isDeclaration()) continue;
+    function.setLinkage(llvm::GlobalValue::InternalLinkage);
+    function.addFnAttr(llvm::Attribute::AlwaysInline);
+  }
+  return functions;
 }
 
 // The callees of a function, and whether it loops by itself.
@@ -142,7 +183,8 @@ absl::StatusOr<CompiledControl> CompileControl(const VerifiedExecutable& executa
   module.setTargetTriple(target.triple);
   module.setDataLayout(machine->createDataLayout());
   auto must_stop = [&] { return options.must_stop && options.must_stop(); };
-  ModuleEmitter(*executable, module).Run();
+  std::vector<llvm::Function*> small_kernels = EmitSmallKernels(module, options.kernels);
+  ModuleEmitter(*executable, module, std::move(small_kernels)).Run();
   SetAttributes(module, target);
   std::string problem;
   llvm::raw_string_ostream problems(problem);

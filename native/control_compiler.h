@@ -3,6 +3,7 @@
 #define RVM_NATIVE_CONTROL_COMPILER_H_
 
 #include <functional>
+#include <span>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -15,6 +16,9 @@ struct ControlOptions {
   int opt_level = 2;                // 0..3
   bool keep_ir = false;             // fills llvm_ir and assembly
   std::function<bool()> must_stop;  // called between steps; true ends the compilation with kCancelled; may be null
+  // The executable's kernels, in order, made for the target, so that small ones become part of the functions that call
+  // them; empty: they are called.
+  std::span<const codegen::KernelRequest> kernels = {};
 };
 
 struct CompiledControl {

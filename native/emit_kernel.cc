@@ -1,5 +1,5 @@
 // Direct calls of kernels that give scalars: no tensor is made for a result, so that all a call needs is addresses and
-// extents.
+// extents. Small kernels become part of the function.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -36,8 +36,8 @@ FunctionEmitter::Value* FunctionEmitter::ElementOf(Value* address, DataType dtyp
   return dtype.is_int() ? b_.CreateSExt(element, b_.getInt64Ty()) : b_.CreateZExt(element, b_.getInt64Ty());
 }
 
-// Stores the address of each argument, and the extents of the kernel's symbols. Gives whether the call may be direct: all
-// elements are on the host, and extents are as the kernel has them.
+// Stores the address of each argument, and the extents of the kernel's symbols. Gives whether the call may be direct:
+// all elements are on the host, and extents are as the kernel has them.
 FunctionEmitter::Value* FunctionEmitter::BindArguments(const KernelDesc& kernel, const Operand& args, Value* buffers,
                                                        Value* dims, Value* scalars) {
   Value* fits = b_.getTrue();
@@ -98,7 +98,9 @@ void FunctionEmitter::EmitKernel(llvm::StringRef import, llvm::ArrayRef<Value*> 
   for (uint32_t i = 0; i < dsts.count; ++i) Store(place_of_result(i), buffers, int64_t{args.count + i} * 8);
   Value* context = LoadMachine(offsetof(RvmMachine, kernel_context), b_.getPtrTy(), /*is_constant=*/true);
   auto* type = llvm::FunctionType::get(b_.getInt32Ty(), {b_.getPtrTy(), b_.getPtrTy(), b_.getPtrTy()}, false);
-  llvm::CallInst* call = b_.CreateCall(type, code, {buffers, dims, context});
+  llvm::Function* small = m_.SmallKernel(index);
+  llvm::CallInst* call =
+      b_.CreateCall(type, small != nullptr ? static_cast<Value*>(small) : code, {buffers, dims, context});
   call->addFnAttr(llvm::Attribute::NoUnwind);
   call->setTailCallKind(llvm::CallInst::TCK_NoTail);
   Value* attention = LoadMachine(offsetof(RvmMachine, attention), b_.getPtrTy(), /*is_constant=*/true);

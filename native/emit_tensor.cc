@@ -52,13 +52,12 @@ void FunctionEmitter::EmitOnFrame(llvm::StringRef import, llvm::ArrayRef<Value*>
 
 // ---- instructions
 
-void FunctionEmitter::EmitCallKernel() { EmitOnFrame("rvm_call_kernel"); }
+void FunctionEmitter::EmitCallKernel() { EmitKernel("rvm_call_kernel"); }
 void FunctionEmitter::EmitCallKernelPlanned() {
   // Without an arena, no result is there.
-  EmitOnFrame("rvm_call_kernel_planned",
-              {window_ != nullptr ? window_ : llvm::ConstantPointerNull::get(b_.getPtrTy())});
+  EmitKernel("rvm_call_kernel_planned", {window_ != nullptr ? window_ : llvm::ConstantPointerNull::get(b_.getPtrTy())});
 }
-void FunctionEmitter::EmitCallKernelDynamic() { EmitOnFrame("rvm_call_kernel_dynamic"); }
+void FunctionEmitter::EmitCallKernelDynamic() { EmitKernel("rvm_call_kernel_dynamic"); }
 void FunctionEmitter::EmitView() { EmitOnFrame("rvm_view"); }
 void FunctionEmitter::EmitCheckShape() { EmitOnFrame("rvm_check_shape"); }
 void FunctionEmitter::EmitCheckDims() { EmitOnFrame("rvm_check_dims"); }
@@ -81,8 +80,7 @@ void FunctionEmitter::EmitGetElement() {
   DataType dtype = TypeDescOf(reg).dtype;
   int64_t offset = static_cast<int64_t>(Immediate("element")) * dtype.bytes();
   Value* data = Load(b_.getPtrTy(), tensor, kRvmTensorDataOffset);
-  Value* element = Load(b_.getIntNTy(static_cast<unsigned>(dtype.bytes()) * 8), data, offset);
-  SetResult(dtype.is_int() ? b_.CreateSExt(element, b_.getInt64Ty()) : b_.CreateZExt(element, b_.getInt64Ty()));
+  SetResult(ElementOf(At(data, offset), dtype));
 }
 
 }  // namespace rvm::native

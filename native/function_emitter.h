@@ -94,7 +94,13 @@ class FunctionEmitter {
   void LoadField(Value* cell, size_t field, TypeId type);
   void Unpack(bool keeps_shell);
 
-  // ---- kernels, tensors: emit_tensor.cc
+  // ---- kernels: emit_kernel.cc
+  void EmitKernel(llvm::StringRef import, llvm::ArrayRef<Value*> more = {});
+  Value* BindArguments(const KernelDesc& kernel, const Operand& args, Value* buffers, Value* dims, Value* scalars);
+  // An element as a register holds it.
+  Value* ElementOf(Value* address, DataType dtype);
+
+  // ---- tensors: emit_tensor.cc
   // Runs the instruction by a function of the VM, on the frame.
   void EmitOnFrame(llvm::StringRef import, llvm::ArrayRef<Value*> more = {});
 

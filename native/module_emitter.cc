@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -96,8 +97,9 @@ Value* FromRegister(llvm::IRBuilder<>& b, Value* value, llvm::Type* type) {
 std::string FunctionSymbol(uint32_t function) { return absl::StrCat("rvm_f", function); }
 std::string EntrySymbol(uint32_t function) { return absl::StrCat("rvm_e", function); }
 
-ModuleEmitter::ModuleEmitter(const Executable& executable, llvm::Module& module)
-    : executable_(executable), module_(module), places_builder_(module) {
+ModuleEmitter::ModuleEmitter(const Executable& executable, llvm::Module& module,
+                             std::vector<llvm::Function*> small_kernels)
+    : executable_(executable), module_(module), places_builder_(module), small_kernels_(std::move(small_kernels)) {
   llvm::Type* integer = llvm::Type::getInt64Ty(context());
   llvm::Type* number = llvm::Type::getDoubleTy(context());
   std::vector<llvm::Type*> params = {llvm::PointerType::getUnqual(context())}, results;

@@ -21,8 +21,9 @@ std::string EntrySymbol(uint32_t function);
 
 class ModuleEmitter {
  public:
-  // `executable` is verified.
-  ModuleEmitter(const Executable& executable, llvm::Module& module);
+  // `executable` is verified. `small_kernels`: by kernel, those that become part of their callers; null for others, or
+  // no list.
+  ModuleEmitter(const Executable& executable, llvm::Module& module, std::vector<llvm::Function*> small_kernels);
 
   // Emits all functions, and the stubs of entries.
   void Run();
@@ -31,6 +32,11 @@ class ModuleEmitter {
   llvm::LLVMContext& context() const { return module_.getContext(); }
   llvm::DISubprogram* PlacesOf(uint32_t function) const { return places_[function]; }
   llvm::Function* FunctionOf(uint32_t function) const { return functions_[function]; }
+
+  // Null: the kernel is called.
+  llvm::Function* SmallKernel(uint32_t kernel) const {
+    return kernel < small_kernels_.size() ? small_kernels_[kernel] : nullptr;
+  }
 
   // The type of a value in a register: ptr for objects, float, double, or i64.
   llvm::Type* RegisterType(TypeId type) const;
@@ -67,6 +73,7 @@ class ModuleEmitter {
   llvm::Module& module_;
   llvm::DIBuilder places_builder_;
   llvm::FunctionType* relay_type_;
+  std::vector<llvm::Function*> small_kernels_;
   std::vector<llvm::Function*> functions_;
   std::vector<llvm::DISubprogram*> places_;  // whose lines are units of bytecode, from 1
 };

@@ -131,11 +131,12 @@ struct KernelDesc {
   };
   std::vector<Reuse> reuses;
   // Result `result` has the elements of parameter `param` when the kernel begins, which then writes only some of them:
-  // same dims and dtype. A call copies them, unless it consumes the parameter and nobody else has it; then the result
-  // takes its memory. Sorted; one for a result, which has no reuse.
+  // same dims and dtype, but for the outermost axis that is not 1, on which the result may be longer: it then begins
+  // with them. A call copies them, unless it consumes the parameter, nobody else has it, and its memory has room; then
+  // the result takes its memory. Sorted; one for a result, which has no reuse.
   using Update = Reuse;
   std::vector<Update> updates;
-  // Whether the result may have the memory of the parameter.
+  // Whether the result may have the memory of the parameter, which is as large.
   bool MayReuse(size_t result, size_t param) const;
   bool operator==(const KernelDesc&) const = default;
 };

@@ -24,6 +24,8 @@ class StopSignal {
   void Wake() { attention_.store(1, std::memory_order_relaxed); }
   // Nonzero after Wake, and when raised.
   int32_t attention() const { return attention_.load(std::memory_order_relaxed); }
+  // Its word, for machine code.
+  const volatile int32_t* attention_word() const { return reinterpret_cast<const volatile int32_t*>(&attention_); }
   // Returns true once after Wake. Leaves a raised signal as it is.
   bool TakeWake() {
     if (attention_.exchange(0, std::memory_order_acquire) == 0) return false;

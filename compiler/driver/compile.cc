@@ -201,12 +201,13 @@ absl::StatusOr<Targets> ReadTargets(const CompileOptions& options, const passes:
   return targets;
 }
 
-// Machine code for the kernels of `program`, for each target; their descriptors get what it decides.
+// Machine code for the kernels of `program`, which `requests` gets, for each target; their descriptors get what it
+// decides.
 absl::Status CompileKernels(bytecode::EmittedProgram& program, const std::vector<codegen::HostTarget>& targets,
-                            const CompileOptions& options, CompiledProgram& result) {
+                            const CompileOptions& options, std::vector<codegen::KernelRequest>& requests,
+                            CompiledProgram& result) {
   Executable& executable = program.executable;
   RVM_RETURN_IF_ERROR(PackConstants(program.kernels, executable));
-  std::vector<codegen::KernelRequest> requests;
   for (size_t i = 0; i < program.kernels.size(); ++i) {
     NoteSchedule(executable, executable.kernels[i], program.kernels[i]);
     requests.push_back({executable.kernels[i].symbol, std::move(program.kernels[i])});
@@ -232,7 +233,7 @@ absl::Status CompileKernels(bytecode::EmittedProgram& program, const std::vector
 
 // Machine code of the functions, for each target, in place of what the executable has.
 absl::Status CompileFunctions(const std::vector<codegen::HostTarget>& targets, const CompileOptions& options,
-                              CompiledProgram& result) {
+                              std::span<const codegen::KernelRequest> kernels, CompiledProgram& result) {
   Executable executable = **result.executable;  // shares the constants
   executable.control_codes.clear();
   size_t done = 0;
@@ -241,9 +242,9 @@ absl::Status CompileFunctions(const std::vector<codegen::HostTarget>& targets, c
   };
   report();
   for (const codegen::HostTarget& target : targets) {
-    RVM_ASSIGN_OR_RETURN(
-        native::CompiledControl control,
-        native::CompileControl(*result.executable, target, {options.opt_level, options.keep_ir, options.must_stop}));
+    RVM_ASSIGN_OR_RETURN(native::CompiledControl control,
+                         native::CompileControl(*result.executable, target,
+                                                {options.opt_level, options.keep_ir, options.must_stop, kernels}));
     executable.control_codes.push_back(std::move(control.code));
     result.llvm_ir += control.llvm_ir;
     result.assembly += control.assembly;
@@ -266,7 +267,9 @@ absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const T
   for (const target::DeviceKind* device : devices) {
     if (!is_portable) RVM_RETURN_IF_ERROR(AddDeviceCode(*device, targets.ptx, !options.host_fallback, program));
   }
-  RVM_RETURN_IF_ERROR(is_portable ? MakeRecipes(program) : CompileKernels(program, targets.hosts, options, result));
+  std::vector<codegen::KernelRequest> kernels;  // with machine code
+  RVM_RETURN_IF_ERROR(is_portable ? MakeRecipes(program)
+                                  : CompileKernels(program, targets.hosts, options, kernels, result));
   DropUnusedConstants(executable);
   executable.metadata.emplace_back("compiler", absl::StrCat("relayvm ", std::string(kVersion)));
   executable.metadata.emplace_back("opt_level", absl::StrCat(options.opt_level));
@@ -283,7 +286,7 @@ absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const T
   result.executable = *std::move(verified);
   bool is_native = options.native_control.value_or(options.opt_level >= 2 && native::HasLoops(**result.executable));
   if (is_native && !targets.hosts.empty()) {
-    RVM_RETURN_IF_ERROR(CompileFunctions(targets.hosts, options, result));
+    RVM_RETURN_IF_ERROR(CompileFunctions(targets.hosts, options, kernels, result));
   }
   return result;
 }
@@ -363,7 +366,7 @@ absl::StatusOr<std::shared_ptr<const VerifiedExecutable>> AddControlCode(const V
   }
   CompiledProgram result;
   RVM_ASSIGN_OR_RETURN(result.executable, Verify(*executable));
-  RVM_RETURN_IF_ERROR(CompileFunctions(targets.hosts, {}, result));
+  RVM_RETURN_IF_ERROR(CompileFunctions(targets.hosts, {}, {}, result));
   return result.executable;
 }
 

@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include "kernels/abi/kernel_abi.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -42,13 +44,16 @@ enum { kRvmIntegerArgs = 5, kRvmFloatArgs = 8, kRvmIntegerResults = 3, kRvmFloat
 enum { kRvmBudgetArg = 4, kRvmBudgetResult = 3 };
 
 typedef struct RvmMachine {
-  const char* stack_limit;      // a function whose frame is below ends the run instead of calling another
-  RvmHeap* heap;                // constant
-  const uint16_t* const* code;  // bytecode by function; constant
-  const void* const* closures;  // machine code of a closure's function, by heap layout; constant
-  void* const* constants;       // tensors; constant
-  uint64_t* overflow;           // constant
-  void* runtime;                // for use by the VM
+  const char* stack_limit;            // a function whose frame is below ends the run instead of calling another
+  RvmHeap* heap;                      // constant
+  const uint16_t* const* code;        // bytecode by function; constant
+  const void* const* closures;        // machine code of a closure's function, by heap layout; constant
+  void* const* constants;             // tensors; constant
+  const RvmKernel* kernels;           // null for one that is not machine code for the host; constant
+  RvmKernelContext* kernel_context;   // constant
+  const volatile int32_t* attention;  // nonzero: the run must look after a kernel; constant
+  uint64_t* overflow;                 // constant
+  void* runtime;                      // for use by the VM
 } RvmMachine;
 
 // The layout of heap objects: vm/memory/object.h has them as types.

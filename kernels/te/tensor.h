@@ -140,7 +140,8 @@ struct TensorNode {
 };
 
 // A tensor as its base with some elements written: the same tensor as its body defines, for targets that can begin with
-// a copy of the base, or with its memory. Positions of `axes` run in row-major order.
+// a copy of the base, or with its memory. On its outermost axis that is not 1 it may be longer than the base, whose
+// elements it then begins with; all elements behind them are written. Positions of `axes` run in row-major order.
 struct TensorUpdate {
   // The expressions of a position: functions of the indices of the axes.
   struct Position {
@@ -148,7 +149,7 @@ struct TensorUpdate {
     Expr condition;           // bool: whether the position writes; null: always
     Expr value;               // what is written, or folded in
   };
-  Tensor base;                      // of the same dtype and dims
+  Tensor base;                      // of the same dtype and rank
   Tensor self;                      // kSelf: stands for the tensor in what the scheduler makes of `fold`
   std::optional<BinaryOp> fold;     // the element becomes fold(element, value); none: value
   bool has_distinct_places = true;  // no two positions write the same element: their order does not matter

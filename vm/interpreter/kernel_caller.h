@@ -68,7 +68,8 @@ class KernelCaller {
 
   // The tensor of a constant; immortal.
   Tensor* constant(uint32_t index) const { return constants_[index]; }
-  // All of them, in order.
+  RvmKernelContext* context() { return &context_; }
+  // All constants, in order.
   void* const* constants() const { return reinterpret_cast<void* const*>(constants_.data()); }
 
   // ---- steps of the common calls

@@ -138,6 +138,11 @@ template <bool kIsPlanned>
   }
 }
 
+Cold void rvm_after_kernel(RvmMachine* machine, uint64_t kernel, uint64_t code) {
+  Execution* vm = VmOf(machine);
+  StopAtFrame{vm, RVM_FRAME}.InKernel(vm->caller.kernel(static_cast<uint32_t>(kernel)), static_cast<int32_t>(code));
+}
+
 Plain void rvm_call_kernel(RvmMachine* machine, const uint16_t* pc, uint64_t* frame) {
   CallStatic<false>(machine, pc, frame, 0, RVM_FRAME);
 }

@@ -18,10 +18,11 @@ static_assert(kImmortal == kRvmImmortalCount && sizeof(Object) == kRvmFieldsOffs
 static_assert(RVM_MACHINE_ABI_VERSION == 1 && offsetof(RvmMachine, stack_limit) == 0 &&
               offsetof(RvmMachine, heap) == 8 && offsetof(RvmMachine, code) == 16 &&
               offsetof(RvmMachine, closures) == 24 && offsetof(RvmMachine, constants) == 32 &&
-              offsetof(RvmMachine, overflow) == 40 && offsetof(RvmHeap, allocations) == 0 &&
-              offsetof(RvmHeap, frees) == 8 && offsetof(RvmHeap, live_bytes) == 16 &&
-              offsetof(RvmHeap, peak_bytes) == 24 && offsetof(RvmHeap, fail_at) == 32 &&
-              offsetof(RvmHeap, cells) == 40 && offsetof(RvmPool, free) == 16);
+              offsetof(RvmMachine, kernels) == 40 && offsetof(RvmMachine, kernel_context) == 48 &&
+              offsetof(RvmMachine, attention) == 56 && offsetof(RvmMachine, overflow) == 64 &&
+              offsetof(RvmHeap, allocations) == 0 && offsetof(RvmHeap, frees) == 8 &&
+              offsetof(RvmHeap, live_bytes) == 16 && offsetof(RvmHeap, peak_bytes) == 24 &&
+              offsetof(RvmHeap, fail_at) == 32 && offsetof(RvmHeap, cells) == 40 && offsetof(RvmPool, free) == 16);
 
 NativeMachine::NativeMachine(const NativeCode& code, const LinkInfo& link, Execution& vm, int64_t stack_limit_bytes)
     : code_(code), vm_(vm), stack_(stack_limit_bytes) {
@@ -33,11 +34,17 @@ NativeMachine::NativeMachine(const NativeCode& code, const LinkInfo& link, Execu
   }
   overflow_.resize(values);
   for (const FunctionInfo& function : link.functions) bytecode_.push_back(function.code);
+  for (const KernelInfo& kernel : link.kernels) {
+    kernels_.push_back(kernel.device == nullptr ? kernel.function : nullptr);
+  }
   machine_ = {.stack_limit = nullptr,
               .heap = vm.heap.state(),
               .code = bytecode_.data(),
               .closures = code.closures.data(),
               .constants = vm.caller.constants(),
+              .kernels = kernels_.data(),
+              .kernel_context = vm.caller.context(),
+              .attention = vm.control.signal().attention_word(),
               .overflow = overflow_.data(),
               .runtime = &vm};
 }

@@ -48,6 +48,7 @@ class NativeMachine {
   NativeStack stack_;
   void* host_stack_ = nullptr;
   std::vector<const uint16_t*> bytecode_;  // by function
+  std::vector<RvmKernel> kernels_;         // null where KernelCaller must make the call
   std::vector<uint64_t> overflow_;         // as many as any function takes or returns
 };
 

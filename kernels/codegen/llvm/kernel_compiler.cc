@@ -16,6 +16,7 @@
 #include "base/status_macros.h"
 #include "kernels/abi/kernel_abi.h"
 #include "kernels/codegen/check_imports.h"
+#include "kernels/codegen/llvm/emit_kernel.h"
 #include "kernels/codegen/llvm/group_emitter.h"
 #include "kernels/codegen/llvm/host_target.h"
 #include "kernels/codegen/llvm/run_passes.h"
@@ -293,6 +294,10 @@ schedule::Target ScheduleTarget(const HostTarget& target) {
   return facts;
 }
 
+void EmitKernel(llvm::Module& module, const KernelRequest& request) {
+  EntryEmitter(module, request.schedule, request.symbol).Run();
+}
+
 absl::StatusOr<CompiledObject> CompileKernels(const HostTarget& target, const std::vector<KernelRequest>& requests,
                                               const CodegenOptions& options) {
   int opt_level = std::clamp(options.opt_level, 0, 3);
@@ -305,7 +310,7 @@ absl::StatusOr<CompiledObject> CompileKernels(const HostTarget& target, const st
   auto must_stop = [&] { return options.must_stop && options.must_stop(); };
   for (const KernelRequest& request : requests) {
     if (must_stop()) return absl::CancelledError("cancelled");
-    EntryEmitter(module, request.schedule, request.symbol).Run();
+    EmitKernel(module, request);
   }
   SetAttributes(module, target);
   std::string problem;
