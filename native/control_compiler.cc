@@ -127,6 +127,7 @@ std::vector<llvm::Function*> EmitSmallKernels(llvm::Module& module, std::span<co
   for (llvm::Function& function : module) {
     if (function.isDeclaration()) continue;
     function.setLinkage(llvm::GlobalValue::InternalLinkage);
+    function.removeFnAttr(llvm::Attribute::NoInline);
     function.addFnAttr(llvm::Attribute::AlwaysInline);
   }
   return functions;
