@@ -17,7 +17,6 @@
 #include "kernels/codegen/llvm/emit_kernel.h"
 #include "kernels/codegen/llvm/host_target.h"
 #include "kernels/codegen/llvm/run_passes.h"
-#include "kernels/schedule/schedule.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Transforms/IPO/AlwaysInliner.h"
@@ -101,26 +100,11 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine, const ControlO
       must_stop);
 }
 
-// Whether a kernel that is called directly is a few instructions: one element, or a sum of a few.
-bool IsSmall(const schedule::Schedule& schedule) {
-  constexpr int64_t kMostSteps = 16;
-  if (schedule.nests.size() != 1 || schedule.nests[0].form != schedule::NestForm::kPositions) return false;
-  const schedule::LoopNest& nest = schedule.nests[0];
-  if (nest.update || !nest.axes.empty() || nest.tensors[0].tensor->is_ordered) return false;
-  const te::ExprNode* reduction = nest.reduction();
-  int64_t steps = 1;
-  for (const te::IndexVar& axis : reduction == nullptr ? std::vector<te::IndexVar>() : reduction->axes) {
-    if (!axis.extent.is_const() || axis.extent.constant() > kMostSteps) return false;
-    steps *= axis.extent.constant();
-  }
-  return steps <= kMostSteps;
-}
-
 // Emits the small ones among `kernels`, for calls to be replaced by their bodies.
 std::vector<llvm::Function*> EmitSmallKernels(llvm::Module& module, std::span<const codegen::KernelRequest> kernels) {
   std::vector<llvm::Function*> functions(kernels.size(), nullptr);
   for (size_t i = 0; i < kernels.size(); ++i) {
-    if (!IsSmall(kernels[i].schedule)) continue;
+    if (!codegen::IsSmall(kernels[i])) continue;
     codegen::EmitKernel(module, kernels[i]);
     functions[i] = module.getFunction(kernels[i].symbol);
   }

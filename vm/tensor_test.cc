@@ -229,6 +229,28 @@ TEST(TensorTest, AppendsWriteWhatTheyAppend) {
   CheckAppends(14, true, 5);
 }
 
+// The result is in the register of the argument, which is held or has no room: only the argument's elements are copied.
+TEST(TensorTest, AppendsCopyNoMoreThanThereIs) {
+  constexpr int64_t kMore = int64_t{1} << 22;
+  ProgramBuilder b;
+  Dim n = Dim::Var(0, "n");
+  KernelDesc append = Desc("append", {{kFloat32, {n}}, {kFloat32, {1}}}, {{kFloat32, {n + Dim(kMore)}}});
+  append.num_symbols = 1;
+  append.updates = {{0, 0}};
+  b.executable().kernels.push_back(append);
+  TypeId x = b.TensorOf(kFloat32, {TypeDesc::kUnknownDim}), one = b.TensorOf(kFloat32, {1});
+  FunctionId main = b.Declare("main", {x, one}, x);
+  Code c;
+  c.CallKernel({0}, 0, {kMovedArg | 0, 1}, Opcode::kCallKernelDynamic).Op(Opcode::kDrop, {1}).Return(0);
+  b.Define(main, {}, c);
+  b.Export(main);
+  auto machine = *Machine::Create(b.Build({AppendOne}), {});
+  Value result = RunMain(*machine, {Floats({1, 2}), Floats({7})});
+  EXPECT_EQ(result.tensor().num_elements(), kMore + 2);
+  EXPECT_EQ(result.tensor().DoubleAt(1), 2.0);
+  EXPECT_EQ(result.tensor().DoubleAt(2), 7.0);
+}
+
 TEST(TensorTest, AppendsKeepWithinTheMemoryLimit) {
   for (int64_t limit : {int64_t{1} << 20, int64_t{8} << 20}) {
     ProgramBuilder b;

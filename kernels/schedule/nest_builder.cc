@@ -579,6 +579,11 @@ void NestBuilder::MarkStored() {
   }
   for (LoopNest& nest : schedule_.nests) {
     for (NestTensor& t : nest.tensors) t.stored = stored.contains(t.tensor.get());
+    // What a copy is of may be computed beside the copy, which alone is stored.
+    std::vector<Tensor> reads = nest.direct ? ComputedReads({nest.direct}) : std::vector<Tensor>();
+    bool are_stored =
+        std::all_of(reads.begin(), reads.end(), [&](const Tensor& t) { return stored.contains(t.get()); });
+    if (!are_stored) nest.direct = Expr();
   }
 }
 

@@ -34,6 +34,7 @@ KernelCaller::KernelCaller(const Executable& executable, const LinkInfo& link, H
       symbols_(link.max_symbols),
       moved_(link.max_kernel_tensors + 1),
       scalars_(link.max_kernel_tensors + 1),
+      results_(link.max_kernel_tensors + 1),
       heap_(heap),
       control_(control),
       profiler_(profiler) {
@@ -219,8 +220,11 @@ const uint16_t* KernelCaller::CallStatic(const uint16_t* pc, Slot window, Slot* 
     outputs[i] = tensor->data;
     if (result.begins_as >= 0 && !BeginResult(call, i, *tensor, r)) [[unlikely]]
       return nullptr;
-    // The register of a result owns nothing, since moved_ holds what the call consumes: it can be written now.
-    r[dsts[i]] = AsSlot(tensor);
+    results_[i] = tensor;
+  }
+  // The register of a result owns nothing, since moved_ holds what the call consumes; no argument is read any more.
+  for (uint32_t i = 0; i < pc[1]; ++i) {
+    if (!kernel.results[i].scalar) r[dsts[i]] = AsSlot(results_[i]);
   }
   if (!Run(kernel, kernel.static_workspace)) [[unlikely]]
     return nullptr;
@@ -288,7 +292,7 @@ bool KernelCaller::NoSuchShape(const Call& call, size_t index) {
                                                       " would have the shape ", ShapeToString(shape))));
 }
 
-bool KernelCaller::MakeDynamicResult(const Call& call, size_t index, Slot* r) {
+Tensor* KernelCaller::MakeDynamicResult(const Call& call, size_t index) {
   const KernelInfo::TensorInfo& result = call.kernel->results[index];
   int64_t dims[kMaxRank];
   size_t rank = 0;
@@ -297,8 +301,10 @@ bool KernelCaller::MakeDynamicResult(const Call& call, size_t index, Slot* r) {
   bool empty = false;
   for (const DimProgram& program : result.programs) {
     std::optional<int64_t> extent = program.Evaluate(symbols_);
-    if (!extent || *extent < 0) [[unlikely]]
-      return NoSuchShape(call, index);
+    if (!extent || *extent < 0) [[unlikely]] {
+      NoSuchShape(call, index);
+      return nullptr;
+    }
     dims[rank++] = *extent;
     empty |= *extent == 0;
     too_big |= __builtin_mul_overflow(bytes, *extent, &bytes);
@@ -311,10 +317,8 @@ bool KernelCaller::MakeDynamicResult(const Call& call, size_t index, Slot* r) {
   Tensor* tensor = result.grows && num_moved_ > 0 ? MakeGrownResult(result, {dims, rank}, bytes)
                                                   : heap_.NewTensor(result.dtype, {dims, rank}, bytes, false);
   if (tensor == nullptr) [[unlikely]]
-    return Fail(OutOfMemory());
-  buffers_[call.num_args + index] = tensor->data;
-  r[call.dsts[index]] = AsSlot(tensor);
-  return true;
+    Fail(OutOfMemory());
+  return tensor;
 }
 
 Tensor* KernelCaller::MakeGrownResult(const KernelInfo::TensorInfo& result, std::span<const int64_t> dims,
@@ -361,19 +365,28 @@ bool KernelCaller::BeginResult(const Call& call, size_t index, const Tensor& res
   return true;
 }
 
+// The registers of results may be those of arguments, which are read until all results have begun: they are written
+// last.
 bool KernelCaller::MakeDynamicResults(const Call& call, Slot* r) {
   const KernelInfo& kernel = *call.kernel;
   for (size_t i = 0; i < kernel.results.size(); ++i) {
     const KernelInfo::TensorInfo& result = kernel.results[i];
     if (result.scalar) {
       buffers_[call.num_args + i] = &scalars_[i];
-    } else if (Tensor* taken = num_moved_ > 0 ? ReuseArg(result) : nullptr; taken != nullptr) {
-      buffers_[call.num_args + i] = taken->data;
-      r[call.dsts[i]] = AsSlot(taken);
-    } else if (!MakeDynamicResult(call, i, r) ||
-               (result.begins_as >= 0 && !BeginResult(call, i, *AsTensor(r[call.dsts[i]]), r))) {
-      return false;
+      continue;
     }
+    Tensor* tensor = num_moved_ > 0 ? ReuseArg(result) : nullptr;
+    bool is_taken = tensor != nullptr;
+    if (!is_taken) tensor = MakeDynamicResult(call, i);
+    if (tensor == nullptr) [[unlikely]]
+      return false;
+    if (!is_taken && result.begins_as >= 0 && !BeginResult(call, i, *tensor, r)) [[unlikely]]
+      return false;
+    buffers_[call.num_args + i] = tensor->data;
+    results_[i] = tensor;
+  }
+  for (size_t i = 0; i < kernel.results.size(); ++i) {
+    if (!kernel.results[i].scalar) r[call.dsts[i]] = AsSlot(results_[i]);
   }
   return true;
 }

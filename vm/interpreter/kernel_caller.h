@@ -137,7 +137,8 @@ class KernelCaller {
   bool BindSymbols(const Call& call, Slot* r);
   bool BindDims(const std::vector<KernelInfo::Bind>& binds, const Call& call, Slot* r);
   bool MakeDynamicResults(const Call& call, Slot* r);
-  bool MakeDynamicResult(const Call& call, size_t index, Slot* r);
+  // Null: it has failed.
+  Tensor* MakeDynamicResult(const Call& call, size_t index);
   // A tensor for a result that grows. Takes the memory of the parameter that it begins as, if the call consumes it,
   // nobody else has it, and it has room; else, if the parameter could have been taken, has room for more to come.
   Tensor* MakeGrownResult(const KernelInfo::TensorInfo& result, std::span<const int64_t> dims, int64_t bytes);
@@ -168,8 +169,9 @@ class KernelCaller {
   uint32_t num_moved_ = 0;
   int64_t workspace_bytes_ = 0;
   RvmKernelContext context_ = {};
-  std::vector<MovedArg> moved_;  // as many as any call may have
-  std::vector<Slot> scalars_;    // results
+  std::vector<MovedArg> moved_;   // as many as any call may have
+  std::vector<Slot> scalars_;     // results
+  std::vector<Tensor*> results_;  // of the call being made, before registers get them
   void* workspace_ = nullptr;
   Heap& heap_;
   const RunControl& control_;

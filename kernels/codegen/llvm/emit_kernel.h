@@ -7,6 +7,9 @@
 
 namespace rvm::codegen {
 
+// Whether the kernel is a few instructions: it computes one element, or a sum of up to 16.
+bool IsSmall(const KernelRequest& request);
+
 // Emits the function `request.symbol`, an RvmKernel, and those that it calls.
 void EmitKernel(llvm::Module& module, const KernelRequest& request);
 

@@ -294,6 +294,21 @@ schedule::Target ScheduleTarget(const HostTarget& target) {
   return facts;
 }
 
+bool IsSmall(const KernelRequest& request) {
+  const Schedule& schedule = request.schedule;
+  constexpr int64_t kMaxSteps = 16;
+  if (schedule.nests.size() != 1 || schedule.nests[0].form != schedule::NestForm::kPositions) return false;
+  const schedule::LoopNest& nest = schedule.nests[0];
+  if (nest.update || !nest.axes.empty() || nest.tensors[0].tensor->is_ordered) return false;
+  const te::ExprNode* reduction = nest.reduction();
+  int64_t steps = 1;
+  for (const te::IndexVar& axis : reduction == nullptr ? std::vector<te::IndexVar>() : reduction->axes) {
+    if (!axis.extent.is_const() || axis.extent.constant() > kMaxSteps) return false;
+    steps *= axis.extent.constant();
+  }
+  return steps <= kMaxSteps;
+}
+
 void EmitKernel(llvm::Module& module, const KernelRequest& request) {
   EntryEmitter(module, request.schedule, request.symbol).Run();
 }
