@@ -579,7 +579,7 @@ void NestBuilder::MarkStored() {
   }
   for (LoopNest& nest : schedule_.nests) {
     for (NestTensor& t : nest.tensors) t.stored = stored.contains(t.tensor.get());
-    // What a copy is of may be computed beside the copy, which alone is stored.
+    // The base of a copy may be computed beside it, with the copy alone stored.
     std::vector<Tensor> reads = nest.direct ? ComputedReads({nest.direct}) : std::vector<Tensor>();
     bool are_stored =
         std::all_of(reads.begin(), reads.end(), [&](const Tensor& t) { return stored.contains(t.get()); });
