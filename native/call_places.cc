@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/abi/machine_abi.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/DebugInfo/DWARF/DWARFContext.h"
 #include "llvm/ObjCopy/ConfigManager.h"
@@ -55,7 +56,8 @@ absl::StatusOr<std::vector<ControlCode::Function>> ReadCallPlaces(std::span<cons
     if (!name) return Unreadable(name.takeError());
     if (!value) return Unreadable(value.takeError());
     uint32_t index = 0;
-    if (!name->consume_front("rvm_f") || !llvm::to_integer(*name, index, 10) || index >= functions) continue;
+    if (!name->consume_front(RVM_FUNCTION_SYMBOL) || !llvm::to_integer(*name, index, 10) || index >= functions)
+      continue;
     ControlCode::Function& function = result[index];
     function.size = static_cast<uint32_t>(symbol.getSize());
     auto row = std::lower_bound(rows.begin(), rows.end(), *value,

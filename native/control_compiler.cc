@@ -4,21 +4,16 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "kernels/abi/machine_abi.h"
-#include "kernels/codegen/check_imports.h"
 #include "kernels/codegen/llvm/emit_kernel.h"
+#include "kernels/codegen/llvm/finish_module.h"
 #include "kernels/codegen/llvm/host_target.h"
 #include "kernels/codegen/llvm/run_passes.h"
-#include "llvm/IR/Verifier.h"
-#include "llvm/Support/raw_ostream.h"
 #include "llvm/Transforms/IPO/AlwaysInliner.h"
 #include "llvm/Transforms/IPO/GlobalDCE.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
@@ -35,7 +30,6 @@
 #include "llvm/Transforms/Scalar/LoopUnrollPass.h"
 #include "llvm/Transforms/Scalar/SROA.h"
 #include "llvm/Transforms/Scalar/SimplifyCFG.h"
-#include "llvm/Transforms/Utils/Cloning.h"
 #include "native/call_places.h"
 #include "native/module_emitter.h"
 #include "serialization/isa/isa.h"
@@ -47,16 +41,6 @@ constexpr std::string_view kImports[] = {
 #define RVM_MACHINE_IMPORT(symbol, type, convention) #symbol,
 #include "kernels/abi/machine_imports.def"
 };
-
-void SetAttributes(llvm::Module& module, const codegen::HostTarget& target) {
-  for (llvm::Function& function : module) {
-    if (function.isDeclaration()) continue;
-    function.addFnAttr("target-cpu", codegen::BaselineCpu(target.triple));
-    function.addFnAttr("tune-cpu", codegen::TunedCpu(target));
-    function.addFnAttr("target-features", codegen::TunedFeatures(target));
-    function.addFnAttr("no-builtins");
-  }
-}
 
 // Returns the passes that functions gain from, in less than half the time of LLVM's own pipeline. Vectorisers and the
 // inliner are not among them: loops of control flow are no loops over arrays, and backtraces need the frames of calls.
@@ -89,12 +73,11 @@ llvm::ModulePassManager ControlPipeline() {
   return passes;
 }
 
-void Optimise(llvm::Module& module, llvm::TargetMachine& machine, const ControlOptions& options,
-              llvm::function_ref<bool()> must_stop) {
+void Optimise(llvm::Module& module, llvm::TargetMachine& machine, int opt_level, llvm::function_ref<bool()> must_stop) {
   codegen::RunPasses(
       module, &machine, {},
       [&](llvm::PassBuilder& builder) {
-        if (options.opt_level == 0) return builder.buildO0DefaultPipeline(llvm::OptimizationLevel::O0);
+        if (opt_level == 0) return builder.buildO0DefaultPipeline(llvm::OptimizationLevel::O0);
         return ControlPipeline();
       },
       must_stop);
@@ -144,12 +127,12 @@ Reach ReachOf(const FunctionDesc& function) {
 bool HasLoops(const Executable& executable) {
   std::vector<Reach> functions;
   for (const FunctionDesc& function : executable.functions) functions.push_back(ReachOf(function));
+  if (std::any_of(functions.begin(), functions.end(), [](const Reach& reach) { return reach.loops; })) return true;
   // Takes away functions all of whose callees are away: the rest are in cycles, or call into them.
   std::vector<bool> is_away(functions.size(), false);
   for (bool changes = true; changes;) {
     changes = false;
     for (size_t i = 0; i < functions.size(); ++i) {
-      if (functions[i].loops) return true;
       bool ends = std::all_of(functions[i].callees.begin(), functions[i].callees.end(),
                               [&](uint32_t callee) { return is_away[callee]; });
       if (is_away[i] || !ends) continue;
@@ -160,39 +143,30 @@ bool HasLoops(const Executable& executable) {
 }
 
 absl::StatusOr<CompiledControl> CompileControl(const VerifiedExecutable& executable, const codegen::HostTarget& target,
-                                               const ControlOptions& options) {
-  RVM_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine,
-                       codegen::MakeTargetMachine(target, std::clamp(options.opt_level, 0, 3)));
+                                               const codegen::CodegenOptions& options,
+                                               std::span<const codegen::KernelRequest> kernels) {
+  int opt_level = std::clamp(options.opt_level, 0, 3);
+  RVM_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, codegen::MakeTargetMachine(target, opt_level));
   llvm::LLVMContext context;
   llvm::Module module("control", context);
   module.setTargetTriple(target.triple);
   module.setDataLayout(machine->createDataLayout());
-  auto must_stop = [&] { return options.must_stop && options.must_stop(); };
-  std::vector<llvm::Function*> small_kernels = EmitSmallKernels(module, options.kernels);
+  std::vector<llvm::Function*> small_kernels = EmitSmallKernels(module, kernels);
   ModuleEmitter(*executable, module, std::move(small_kernels)).Run();
-  SetAttributes(module, target);
-  std::string problem;
-  llvm::raw_string_ostream problems(problem);
-  if (llvm::verifyModule(module, &problems)) {
-    return absl::InternalError(absl::StrCat("internal error: malformed IR of functions: ", problem));
-  }
-  CompiledControl result;
-  if (options.keep_ir) {
-    llvm::raw_string_ostream text(result.llvm_ir);
-    module.print(text, nullptr);
-  }
-  Optimise(module, *machine, options, must_stop);
-  if (must_stop()) return absl::CancelledError("cancelled");
-  if (options.keep_ir) {
-    std::unique_ptr<llvm::Module> copy = llvm::CloneModule(module);
-    RVM_ASSIGN_OR_RETURN(result.assembly, codegen::Generate(*copy, *machine, llvm::CodeGenFileType::AssemblyFile));
-  }
-  RVM_ASSIGN_OR_RETURN(std::string object, codegen::Generate(module, *machine, llvm::CodeGenFileType::ObjectFile));
-  std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(object.data()), object.size());
-  RVM_RETURN_IF_ERROR(codegen::CheckImports(bytes, kImports));
-  result.code = {target.cpu, target.triple, target.features, RVM_MACHINE_ABI_VERSION, {}, {}};
-  RVM_ASSIGN_OR_RETURN(result.code.functions, ReadCallPlaces(bytes, executable->functions.size()));
-  RVM_ASSIGN_OR_RETURN(result.code.bytes, StripPlaces(bytes));
+  codegen::SetTarget(module, target);
+  auto optimise = [&](llvm::function_ref<bool()> must_stop) { Optimise(module, *machine, opt_level, must_stop); };
+  RVM_ASSIGN_OR_RETURN(codegen::CompiledObject object,
+                       codegen::FinishModule(module, *machine, options, optimise, kImports));
+  CompiledControl result{
+      .code = {.target = target.cpu,
+               .triple = target.triple,
+               .features = target.features,
+               .abi_version = RVM_MACHINE_ABI_VERSION},
+      .llvm_ir = std::move(object.llvm_ir),
+      .assembly = std::move(object.assembly),
+  };
+  RVM_ASSIGN_OR_RETURN(result.code.functions, ReadCallPlaces(object.object, executable->functions.size()));
+  RVM_ASSIGN_OR_RETURN(result.code.bytes, StripPlaces(object.object));
   return result;
 }
 

@@ -2,7 +2,6 @@
 #ifndef RVM_NATIVE_CONTROL_COMPILER_H_
 #define RVM_NATIVE_CONTROL_COMPILER_H_
 
-#include <functional>
 #include <span>
 #include <string>
 
@@ -11,15 +10,6 @@
 #include "serialization/verifier.h"
 
 namespace rvm::native {
-
-struct ControlOptions {
-  int opt_level = 2;                // 0..3
-  bool keep_ir = false;             // fills llvm_ir and assembly
-  std::function<bool()> must_stop;  // called between steps; true ends the compilation with kCancelled; may be null
-  // The executable's kernels, in order, made for the target, so that small ones become part of the functions that call
-  // them; empty: they are called.
-  std::span<const codegen::KernelRequest> kernels = {};
-};
 
 struct CompiledControl {
   ControlCode code;
@@ -31,9 +21,11 @@ struct CompiledControl {
 // Otherwise an entry runs each instruction once, and machine code gains nothing.
 bool HasLoops(const Executable& executable);
 
-// Machine code of all functions for `target`. Deterministic.
+// Machine code of all functions for `target`. Deterministic. `kernels`: those of the executable, in order, made for the
+// target, so that small ones become part of the functions that call them; empty: they are called.
 absl::StatusOr<CompiledControl> CompileControl(const VerifiedExecutable& executable, const codegen::HostTarget& target,
-                                               const ControlOptions& options);
+                                               const codegen::CodegenOptions& options,
+                                               std::span<const codegen::KernelRequest> kernels = {});
 
 }  // namespace rvm::native
 

@@ -91,7 +91,7 @@ FunctionEmitter::Value* FunctionEmitter::NewCell(uint16_t layout) {
   // References may have a slot for the cycle collector, which the VM knows.
   if (cell.kind == CellKind::kRef || bytes > kRvmMaxCellBytes) return slowly();
   llvm::Type* i64 = b_.getInt64Ty();
-  Value* heap = LoadMachine(offsetof(RvmMachine, heap), b_.getPtrTy(), /*is_constant=*/true);
+  Value* heap = LoadMachine(offsetof(RvmMachine, heap));
   Value* list = At(heap, PoolOffset(offsetof(RvmPool, free)) + bytes);
   Value* block = b_.CreateLoad(b_.getPtrTy(), list);
   Value* count = b_.CreateAdd(Load(i64, heap, offsetof(RvmHeap, allocations)), Int(1));
@@ -116,7 +116,7 @@ void FunctionEmitter::FreeShell(Value* cell, int64_t bytes) {
     return;
   }
   llvm::Type* i64 = b_.getInt64Ty();
-  Value* heap = LoadMachine(offsetof(RvmMachine, heap), b_.getPtrTy(), /*is_constant=*/true);
+  Value* heap = LoadMachine(offsetof(RvmMachine, heap));
   Store(b_.CreateAdd(Load(i64, heap, offsetof(RvmHeap, frees)), Int(1)), heap, offsetof(RvmHeap, frees));
   Store(b_.CreateSub(Load(i64, heap, offsetof(RvmHeap, live_bytes)), Int(bytes)), heap, offsetof(RvmHeap, live_bytes));
   Value* list = At(heap, PoolOffset(offsetof(RvmPool, free)) + bytes);

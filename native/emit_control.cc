@@ -34,7 +34,7 @@ void FunctionEmitter::BranchOn(Value* condition) {
 // without calls then need no frame. LLVM drops a check behind another one.
 void FunctionEmitter::CheckStack() {
   Value* frame = b_.CreateIntrinsic(llvm::Intrinsic::frameaddress, {b_.getPtrTy()}, {b_.getInt32(0)});
-  Value* limit = LoadMachine(offsetof(RvmMachine, stack_limit), b_.getPtrTy(), /*is_constant=*/true);
+  Value* limit = LoadMachine(offsetof(RvmMachine, stack_limit));
   If(b_.CreateICmpULT(frame, limit), /*is_rare=*/true, [&] {
     Import("rvm_stack_overflow")->setDoesNotReturn();
     b_.CreateUnreachable();
@@ -98,7 +98,7 @@ std::vector<FunctionEmitter::Value*> FunctionEmitter::ValuesOf(const Operand& re
 
 FunctionEmitter::Value* FunctionEmitter::CodeOfClosure(Value* closure) {
   Value* layout = b_.CreateZExt(Load(b_.getInt16Ty(), closure, kRvmLayoutOffset), b_.getInt64Ty());
-  Value* table = LoadMachine(offsetof(RvmMachine, closures), b_.getPtrTy(), /*is_constant=*/true);
+  Value* table = LoadMachine(offsetof(RvmMachine, closures));
   return b_.CreateLoad(b_.getPtrTy(), b_.CreateInBoundsGEP(b_.getPtrTy(), table, layout));
 }
 

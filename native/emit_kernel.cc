@@ -42,7 +42,7 @@ FunctionEmitter::Value* FunctionEmitter::BindArguments(const KernelDesc& kernel,
                                                        Value* dims, Value* scalars) {
   Value* fits = b_.getTrue();
   std::vector<Value*> symbols(kernel.num_symbols, nullptr);
-  Value* constants = LoadMachine(offsetof(RvmMachine, constants), b_.getPtrTy(), /*is_constant=*/true);
+  Value* constants = LoadMachine(offsetof(RvmMachine, constants));
   for (uint32_t i = 0; i < args.count; ++i) {
     uint16_t arg = args.u16(i);
     bool is_constant = (arg & kConstantArg) != 0;
@@ -87,23 +87,21 @@ void FunctionEmitter::EmitKernel(llvm::StringRef import, llvm::ArrayRef<Value*> 
   Value* dims = array(kernel.num_symbols);
   Value* scalars = array(args.count + dsts.count);
   Value* fits = BindArguments(kernel, args, buffers, dims, scalars);
-  Value* table = LoadMachine(offsetof(RvmMachine, kernels), b_.getPtrTy(), /*is_constant=*/true);
-  llvm::LoadInst* code = Load(b_.getPtrTy(), table, int64_t{index} * 8);
-  code->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(m_.context(), {}));
+  Value* table = LoadMachine(offsetof(RvmMachine, kernels));
+  Value* code = m_.LoadConstant(b_, At(table, int64_t{index} * 8));
   Block *direct = NewBlock("direct"), *otherwise = NewBlock("by_the_vm"), *done = NewBlock("called");
   b_.CreateCondBr(b_.CreateAnd(fits, b_.CreateIsNotNull(code)), direct, otherwise);
 
   b_.SetInsertPoint(direct);
   auto place_of_result = [&](uint32_t i) { return At(scalars, int64_t{args.count + i} * 8); };
   for (uint32_t i = 0; i < dsts.count; ++i) Store(place_of_result(i), buffers, int64_t{args.count + i} * 8);
-  Value* context = LoadMachine(offsetof(RvmMachine, kernel_context), b_.getPtrTy(), /*is_constant=*/true);
+  Value* context = LoadMachine(offsetof(RvmMachine, kernel_context));
   auto* type = llvm::FunctionType::get(b_.getInt32Ty(), {b_.getPtrTy(), b_.getPtrTy(), b_.getPtrTy()}, false);
-  llvm::Function* small = m_.SmallKernel(index);
-  llvm::CallInst* call =
-      b_.CreateCall(type, small != nullptr ? static_cast<Value*>(small) : code, {buffers, dims, context});
+  Value* small = m_.SmallKernel(index);
+  llvm::CallInst* call = b_.CreateCall(type, small != nullptr ? small : code, {buffers, dims, context});
   call->addFnAttr(llvm::Attribute::NoUnwind);
   call->setTailCallKind(llvm::CallInst::TCK_NoTail);
-  Value* attention = LoadMachine(offsetof(RvmMachine, attention), b_.getPtrTy(), /*is_constant=*/true);
+  Value* attention = LoadMachine(offsetof(RvmMachine, attention));
   Value* wanted = b_.CreateLoad(b_.getInt32Ty(), attention, /*isVolatile=*/true);
   If(b_.CreateICmpNE(b_.CreateOr(call, wanted), b_.getInt32(0)), /*is_rare=*/true,
      [&] { Import("rvm_after_kernel", {Int(index), b_.CreateZExt(call, b_.getInt64Ty())}); });

@@ -36,9 +36,8 @@ void FunctionEmitter::EmitOnFrame(llvm::StringRef import, llvm::ArrayRef<Value*>
       b_.CreateStore(m_.ToSlot(b_, Get(reg)), slot(reg));
     }
   }
-  Value* codes = LoadMachine(offsetof(RvmMachine, code), b_.getPtrTy(), /*is_constant=*/true);
-  llvm::LoadInst* code = Load(b_.getPtrTy(), codes, int64_t{index_} * 8);
-  code->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(m_.context(), {}));
+  Value* codes = LoadMachine(offsetof(RvmMachine, code));
+  Value* code = m_.LoadConstant(b_, At(codes, int64_t{index_} * 8));
   std::vector<Value*> args = {At(code, int64_t{pc_} * 2), frame_};
   args.insert(args.end(), more.begin(), more.end());
   Import(import, args);
@@ -63,7 +62,7 @@ void FunctionEmitter::EmitCheckShape() { EmitOnFrame("rvm_check_shape"); }
 void FunctionEmitter::EmitCheckDims() { EmitOnFrame("rvm_check_dims"); }
 
 void FunctionEmitter::EmitLoadConst() {
-  Value* constants = LoadMachine(offsetof(RvmMachine, constants), b_.getPtrTy(), /*is_constant=*/true);
+  Value* constants = LoadMachine(offsetof(RvmMachine, constants));
   SetResult(Load(b_.getPtrTy(), constants, static_cast<int64_t>(Immediate("constant")) * 8));
 }
 

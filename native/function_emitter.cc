@@ -61,12 +61,6 @@ llvm::LoadInst* FunctionEmitter::Load(llvm::Type* type, Value* base, int64_t off
 
 void FunctionEmitter::Store(Value* value, Value* base, int64_t offset) { b_.CreateStore(value, At(base, offset)); }
 
-FunctionEmitter::Value* FunctionEmitter::LoadMachine(size_t offset, llvm::Type* type, bool is_constant) {
-  llvm::LoadInst* load = Load(type, machine_, static_cast<int64_t>(offset));
-  if (is_constant) load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(m_.context(), {}));
-  return load;
-}
-
 llvm::CallInst* FunctionEmitter::Import(llvm::StringRef name, llvm::ArrayRef<Value*> args) {
   std::vector<Value*> all = {machine_};
   all.insert(all.end(), args.begin(), args.end());

@@ -42,8 +42,8 @@ class FunctionEmitter {
   void SetResult(Value* value) { Set(RegisterOf("dst"), value); }
   Block* NewBlock(const char* name);
   Value* Int(int64_t value) { return b_.getInt64(static_cast<uint64_t>(value)); }
-  // The member of RvmMachine at `offset`. Constant members never change while the function runs.
-  Value* LoadMachine(size_t offset, llvm::Type* type, bool is_constant);
+  // The pointer in RvmMachine at `offset`.
+  Value* LoadMachine(size_t offset) { return m_.LoadConstant(b_, At(machine_, static_cast<int64_t>(offset))); }
   Value* At(Value* base, int64_t offset);
   llvm::LoadInst* Load(llvm::Type* type, Value* base, int64_t offset);
   void Store(Value* value, Value* base, int64_t offset);

@@ -1,6 +1,7 @@
 #include "native/module_emitter.h"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -94,9 +95,6 @@ Value* FromRegister(llvm::IRBuilder<>& b, Value* value, llvm::Type* type) {
 
 }  // namespace
 
-std::string FunctionSymbol(uint32_t function) { return absl::StrCat("rvm_f", function); }
-std::string EntrySymbol(uint32_t function) { return absl::StrCat("rvm_e", function); }
-
 ModuleEmitter::ModuleEmitter(const Executable& executable, llvm::Module& module,
                              std::vector<llvm::Function*> small_kernels)
     : executable_(executable), module_(module), places_builder_(module), small_kernels_(std::move(small_kernels)) {
@@ -120,9 +118,13 @@ llvm::Type* ModuleEmitter::RegisterType(TypeId type) const {
 
 Value* ModuleEmitter::Overflow(llvm::IRBuilder<>& b, Value* machine, uint32_t index) {
   Value* place = b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), machine, offsetof(RvmMachine, overflow));
-  llvm::LoadInst* area = b.CreateLoad(b.getPtrTy(), place);
-  area->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context(), {}));
-  return b.CreateConstInBoundsGEP1_64(b.getInt64Ty(), area, index);
+  return b.CreateConstInBoundsGEP1_64(b.getInt64Ty(), LoadConstant(b, place), index);
+}
+
+llvm::LoadInst* ModuleEmitter::LoadConstant(llvm::IRBuilder<>& b, Value* place) const {
+  llvm::LoadInst* load = b.CreateLoad(b.getPtrTy(), place);
+  load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context(), {}));
+  return load;
 }
 
 llvm::CallInst* ModuleEmitter::CallRelay(llvm::IRBuilder<>& b, Value* callee, Value* machine, Value* budget,
@@ -228,8 +230,8 @@ Value* ModuleEmitter::ToSlot(llvm::IRBuilder<>& b, Value* value) {
 }
 
 void ModuleEmitter::Declare(uint32_t index) {
-  llvm::Function* function =
-      llvm::Function::Create(relay_type_, llvm::Function::ExternalLinkage, FunctionSymbol(index), module_);
+  std::string symbol = absl::StrCat(RVM_FUNCTION_SYMBOL, index);
+  llvm::Function* function = llvm::Function::Create(relay_type_, llvm::Function::ExternalLinkage, symbol, module_);
   function->setCallingConv(llvm::CallingConv::Swift);
   function->addParamAttr(0, llvm::Attribute::SwiftSelf);
   function->addParamAttr(0, llvm::Attribute::NoAlias);
@@ -241,8 +243,8 @@ void ModuleEmitter::Declare(uint32_t index) {
   function->addFnAttr(llvm::Attribute::NoInline);
   llvm::DIFile* file = places_builder_.createFile("bytecode", "");
   llvm::DISubprogram* places =
-      places_builder_.createFunction(file, FunctionSymbol(index), "", file, 1, places_builder_.createSubroutineType({}),
-                                     1, llvm::DINode::FlagZero, llvm::DISubprogram::SPFlagDefinition);
+      places_builder_.createFunction(file, symbol, "", file, 1, places_builder_.createSubroutineType({}), 1,
+                                     llvm::DINode::FlagZero, llvm::DISubprogram::SPFlagDefinition);
   function->setSubprogram(places);
   functions_.push_back(function);
   places_.push_back(places);
@@ -251,7 +253,8 @@ void ModuleEmitter::Declare(uint32_t index) {
 void ModuleEmitter::EmitEntry(uint32_t index) {
   llvm::Type* pointer = llvm::PointerType::getUnqual(context());
   auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context()), {pointer, pointer, pointer}, false);
-  llvm::Function* stub = llvm::Function::Create(type, llvm::Function::ExternalLinkage, EntrySymbol(index), module_);
+  llvm::Function* stub =
+      llvm::Function::Create(type, llvm::Function::ExternalLinkage, absl::StrCat(RVM_STUB_SYMBOL, index), module_);
   stub->setDoesNotThrow();
   stub->addFnAttr("frame-pointer", "all");
   llvm::IRBuilder<> b(llvm::BasicBlock::Create(context(), "entry", stub));

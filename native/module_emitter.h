@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "llvm/IR/DIBuilder.h"
@@ -13,11 +12,6 @@
 #include "serialization/executable.h"
 
 namespace rvm::native {
-
-// Symbols of the object.
-std::string FunctionSymbol(uint32_t function);
-// A C function that runs the function of an entry: void(RvmMachine*, const uint64_t* args, uint64_t* result).
-std::string EntrySymbol(uint32_t function);
 
 class ModuleEmitter {
  public:
@@ -59,6 +53,8 @@ class ModuleEmitter {
                                           std::span<llvm::Type* const> types);
   // Calls a function of the VM (machine_imports.def).
   llvm::CallInst* CallImport(llvm::IRBuilder<>& b, llvm::StringRef name, llvm::ArrayRef<llvm::Value*> args);
+  // Loads a pointer that never changes while functions run.
+  llvm::LoadInst* LoadConstant(llvm::IRBuilder<>& b, llvm::Value* place) const;
   // Bits of a 64-bit slot as a value of the register type `type`, and back.
   static llvm::Value* FromSlot(llvm::IRBuilder<>& b, llvm::Value* bits, llvm::Type* type);
   static llvm::Value* ToSlot(llvm::IRBuilder<>& b, llvm::Value* value);

@@ -1,7 +1,6 @@
 """Programs made with relayvm.Builder: what they compute, the types of their values, the places in messages."""
 
 import re
-import sys
 import unittest
 
 import numpy
@@ -16,16 +15,7 @@ def line_of(text):
         return next(i for i, line in enumerate(file, 1) if line.endswith(text + "\n"))
 
 
-class Builder(tools.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.own = sys.modules["relayvm"]
-        cls.vm = python_test.packages()
-
-    @classmethod
-    def tearDownClass(cls):
-        sys.modules["relayvm"] = cls.own
-
+class Builder(python_test.WithPackages, tools.TestCase):
     def setUp(self):
         self.b = self.vm.Builder()
 

@@ -30,16 +30,7 @@ def chain():
 
 
 @unittest.skipUnless(os.path.exists(tools.COMPILER) and onnx_test.has_runtime(), "the compiler, or the Python packages onnx and onnxruntime, are missing")
-class Compare(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.own = sys.modules["relayvm"]
-        cls.vm = python_test.packages()
-
-    @classmethod
-    def tearDownClass(cls):
-        sys.modules["relayvm"] = cls.own
-
+class Compare(python_test.WithPackages, unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)

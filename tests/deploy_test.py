@@ -43,18 +43,13 @@ def tensor(name, datatype, shape, data):
     return {"name": name, "datatype": datatype, "shape": shape, "data": data}
 
 
-class OpenInferenceProtocol(relayvm.TestCase):
+class OpenInferenceProtocol(python_test.WithPackages, relayvm.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.own = sys.modules["relayvm"]
-        cls.vm = python_test.packages()
+        super().setUpClass()
         cls.program = cls.vm.compile(PROGRAM, target="portable", entries=["main", "lists", "flags", "ragged", "shape", "closure", "forever"])
         from relayvm_runtime import oip
         cls.oip = oip
-
-    @classmethod
-    def tearDownClass(cls):
-        sys.modules["relayvm"] = cls.own
 
     def test_metadata(self):
         found = self.oip.metadata(self.program, "double", [1, "2"])

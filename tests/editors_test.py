@@ -254,16 +254,7 @@ class Shell:
         return self.user_ns
 
 
-class Magic(relayvm.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.own = sys.modules["relayvm"]
-        cls.vm = python_test.packages()
-
-    @classmethod
-    def tearDownClass(cls):
-        sys.modules["relayvm"] = cls.own
-
+class Magic(python_test.WithPackages, relayvm.TestCase):
     def shell(self, **variables):
         shell = Shell(**variables)
         self.vm.load_ipython_extension(shell)

@@ -91,17 +91,25 @@ def taken(capsule):
     return _dlpack._Versioned.from_address(address)
 
 
-class Python(tools.TestCase):
+class WithPackages:
+    """A test case in which `relayvm` is the package, `cls.vm`, and not the tools of the tests."""
+
     @classmethod
     def setUpClass(cls):
         cls.own = sys.modules["relayvm"]
         cls.vm = packages()
-        entries = ["scale", "total", "first", "pair", "count", "grow"]
-        cls.program = cls.vm.compile(VALUES, target="portable", entries=entries)
 
     @classmethod
     def tearDownClass(cls):
         sys.modules["relayvm"] = cls.own
+
+
+class Python(WithPackages, tools.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        entries = ["scale", "total", "first", "pair", "count", "grow"]
+        cls.program = cls.vm.compile(VALUES, target="portable", entries=entries)
 
     def test_options_of_an_older_caller(self):
         """Fields that its struct lacks have their defaults."""

@@ -156,7 +156,7 @@ absl::StatusOr<std::shared_ptr<const Program>> Program::LinkWithKernels(
   std::shared_ptr<Program> program(new Program());
   RVM_ASSIGN_OR_RETURN(std::unique_ptr<LinkInfo> link, MakeLinkInfo(**executable, kernels, device.get()));
   if (control != nullptr) {
-    RVM_ASSIGN_OR_RETURN(link->native, LoadNativeCode(**executable, *control, link->layouts));
+    RVM_ASSIGN_OR_RETURN(link->native, LoadNativeCode(**executable, *control, *link));
   }
   program->link_ = std::move(link);
   program->executable_ = std::move(executable);

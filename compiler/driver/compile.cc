@@ -244,7 +244,7 @@ absl::Status CompileFunctions(const std::vector<codegen::HostTarget>& targets, c
   for (const codegen::HostTarget& target : targets) {
     RVM_ASSIGN_OR_RETURN(native::CompiledControl control,
                          native::CompileControl(*result.executable, target,
-                                                {options.opt_level, options.keep_ir, options.must_stop, kernels}));
+                                                {options.opt_level, options.keep_ir, options.must_stop}, kernels));
     executable.control_codes.push_back(std::move(control.code));
     result.llvm_ir += control.llvm_ir;
     result.assembly += control.assembly;
@@ -357,15 +357,15 @@ absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& 
   return passes::RunPasses(module, DefaultEntries(module), diagnostics, {.opt_level = 0, .until = "inline"}).status();
 }
 
-absl::StatusOr<std::shared_ptr<const VerifiedExecutable>> AddControlCode(const VerifiedExecutable& executable,
-                                                                         const std::string& target) {
+absl::StatusOr<std::shared_ptr<const VerifiedExecutable>> AddControlCode(
+    std::shared_ptr<const VerifiedExecutable> executable, const std::string& target) {
   RVM_ASSIGN_OR_RETURN(Targets targets, ParseTargets(target));
   if (targets.hosts.empty() || !targets.ptx.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("saw `--target ", target, "`; expected CPUs: functions run on the host"));
   }
   CompiledProgram result;
-  RVM_ASSIGN_OR_RETURN(result.executable, Verify(*executable));
+  result.executable = std::move(executable);
   RVM_RETURN_IF_ERROR(CompileFunctions(targets.hosts, {}, {}, result));
   return result.executable;
 }

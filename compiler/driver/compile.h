@@ -61,8 +61,8 @@ absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostic
 
 // Adds machine code of functions for the CPUs that `target` names, as in CompileOptions, to an executable of any
 // origin, in place of what it has.
-absl::StatusOr<std::shared_ptr<const VerifiedExecutable>> AddControlCode(const VerifiedExecutable& executable,
-                                                                         const std::string& target);
+absl::StatusOr<std::shared_ptr<const VerifiedExecutable>> AddControlCode(
+    std::shared_ptr<const VerifiedExecutable> executable, const std::string& target);
 
 // Compiles an untyped module that a ProgramBuilder made. The spans of its nodes refer to the diagnostics' source map,
 // or are invalid. Weights are released as soon as no stage reads them any more.

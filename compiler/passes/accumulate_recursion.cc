@@ -191,18 +191,8 @@ class CallRewriter : public Rewriter {
 
   // `@f(%x)` as `@f.sum(%x, 0)`, for an entry.
   ir::Function* Wrapper(const ir::GlobalFunction& global) {
-    auto* function = arena_.New<ir::Function>(*global.function);
-    std::vector<Expr*> args;
-    for (ir::Var*& param : function->params) {
-      const ir::Builder at = At(param->span);
-      const ir::Type* annotation = param->annotation;
-      param = at.Var(param->name, param->type);
-      param->annotation = annotation;
-      args.push_back(at.Use(param));
-    }
-    const ir::Builder at = At(function->span);
-    const ir::Type* result = TypeOf(*function).result;
-    function->body = RewriteNode(at.Call(at.Global(global.name, function->type), std::move(args), {}, result));
+    ir::Function* function = MakeCaller(global);
+    function->body = Rewrite(function->body);
     return function;
   }
 

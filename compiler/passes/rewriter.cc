@@ -126,6 +126,22 @@ ir::Function* Rewriter::RewriteUntyped(const ir::Function& function) {
   return copy;
 }
 
+ir::Function* Rewriter::MakeCaller(const ir::GlobalFunction& global) {
+  auto* function = arena_.New<ir::Function>(*global.function);
+  std::vector<ir::Expr*> args;
+  for (ir::Var*& param : function->params) {
+    const ir::Builder at = At(param->span);
+    const ir::Type* annotation = param->annotation;
+    param = at.Var(param->name, param->type);
+    param->annotation = annotation;
+    args.push_back(at.Use(param));
+  }
+  const ir::Builder at = At(function->span);
+  ir::Expr* callee = at.Global(global.name, function->type);
+  function->body = at.Call(callee, std::move(args), {}, TypeOf(*function).result);
+  return function;
+}
+
 ir::Pattern* Rewriter::RewritePattern(const ir::Pattern& pattern) {
   return WithStack([&] {
     auto* copy = arena_.New<ir::Pattern>(pattern);

@@ -66,6 +66,8 @@ class Rewriter {
   ir::Expr* RewriteChildren(ir::Expr* expr);
   ir::Function* RewriteFunction(const ir::Function& function);
   ir::Function* RewriteUntyped(const ir::Function& function);  // the same without its type
+  // The function with parameters of its own and a call of `global` as its body, which is not rewritten.
+  ir::Function* MakeCaller(const ir::GlobalFunction& global);
   ir::Pattern* RewritePattern(const ir::Pattern& pattern);
   std::vector<ir::Expr*> RewriteAll(const std::vector<ir::Expr*>& exprs);
 

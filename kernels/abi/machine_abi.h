@@ -14,6 +14,11 @@ extern "C" {
 
 #define RVM_MACHINE_ABI_VERSION 1
 
+// Symbols of an object: what they begin with, and the function's number. A stub is a C function that runs the function
+// of an entry: void(RvmMachine* machine, const uint64_t* args, uint64_t* result).
+#define RVM_FUNCTION_SYMBOL "rvm_f"
+#define RVM_STUB_SYMBOL "rvm_e"
+
 // Blocks of fixed sizes: for each size a list of free ones, linked by their first words, and a region to cut new ones
 // from.
 enum { kRvmPoolClasses = 65 };

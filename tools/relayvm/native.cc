@@ -32,7 +32,7 @@ absl::Status Run(std::span<const std::string> args) {
     return absl::Status(decoded.status().code(), absl::StrCat(path, ": ", decoded.status().message()));
   }
   RVM_ASSIGN_OR_RETURN(std::shared_ptr<const VerifiedExecutable> executable, Verify(*std::move(decoded)));
-  RVM_ASSIGN_OR_RETURN(executable, driver::AddControlCode(*executable, options.Value("--target", "host")));
+  RVM_ASSIGN_OR_RETURN(executable, driver::AddControlCode(std::move(executable), options.Value("--target", "host")));
   return EncodeFile(**executable, options.Value("-o", path)).status();
 }
 

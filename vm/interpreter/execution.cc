@@ -47,7 +47,7 @@ Execution::Execution(const Executable& executable, const LinkInfo& link, const I
       profiler(profiler) {
   heap.SetDeviceMemoryOwner(caller.device());
   if (link.native != nullptr && limits.runs_native && profiler == nullptr && CanSwitchStacks()) {
-    native = std::make_unique<NativeMachine>(*link.native, link, *this, limits.stack_bytes);
+    native = std::make_unique<NativeMachine>(*link.native, *this, limits.stack_bytes);
   }
   if (profiler != nullptr) profiler->WatchHeap(heap);
 }

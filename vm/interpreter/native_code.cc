@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "kernels/abi/machine_abi.h"
 
 namespace rvm::vm {
 
@@ -18,12 +19,12 @@ const NativeCode::Place* NativeCode::PlaceOfCall(uintptr_t address) const {
 }
 
 absl::StatusOr<std::shared_ptr<const NativeCode>> LoadNativeCode(const Executable& executable, const ControlCode& code,
-                                                                 std::span<const HeapLayout> layouts) {
+                                                                 const LinkInfo& link) {
   auto native = std::make_shared<NativeCode>();
   RVM_ASSIGN_OR_RETURN(native->library, runtime::KernelLibrary::Load(code.bytes, MachineImports()));
   std::vector<const void*> functions;
   for (size_t i = 0; i < executable.functions.size(); ++i) {
-    std::string symbol = absl::StrCat("rvm_f", i);
+    std::string symbol = absl::StrCat(RVM_FUNCTION_SYMBOL, i);
     const void* function = reinterpret_cast<const void*>(native->library->Find(symbol));
     if (function == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat("the control code for ", code.target, " has no symbol `", symbol,
@@ -41,16 +42,24 @@ absl::StatusOr<std::shared_ptr<const NativeCode>> LoadNativeCode(const Executabl
     // One function may begin where another ends.
     return a.begin != b.begin ? a.begin < b.begin : a.line == 0 && b.line != 0;
   });
-  for (const HeapLayout& layout : layouts) native->closures.push_back(functions[layout.function]);
+  for (const HeapLayout& layout : link.layouts) native->closures.push_back(functions[layout.function]);
   native->entries.resize(functions.size(), nullptr);
   for (const Entry& entry : executable.entries) {
-    std::string symbol = absl::StrCat("rvm_e", entry.function.value);
+    std::string symbol = absl::StrCat(RVM_STUB_SYMBOL, entry.function.value);
     const void* stub = reinterpret_cast<const void*>(native->library->Find(symbol));
     if (stub == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat("the control code for ", code.target, " has no symbol `", symbol,
                                                      "`, the stub of entry `", entry.name, "`"));
     }
     native->entries[entry.function.value] = stub;
+  }
+  for (const FunctionInfo& function : link.functions) native->bytecode.push_back(function.code);
+  for (const KernelInfo& kernel : link.kernels) {
+    native->kernels.push_back(kernel.device == nullptr ? kernel.function : nullptr);
+  }
+  for (const FunctionDesc& function : executable.functions) {
+    size_t results = function.returns_fields ? executable.types[function.result.value].fields.size() : 1;
+    native->max_values = std::max({native->max_values, size_t{function.num_params}, results});
   }
   return native;
 }

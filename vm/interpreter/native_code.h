@@ -11,7 +11,7 @@
 #include "kernels/runtime/imports.h"
 #include "kernels/runtime/kernel_library.h"
 #include "serialization/executable.h"
-#include "vm/memory/object.h"
+#include "vm/link_info.h"
 
 namespace rvm::vm {
 
@@ -27,17 +27,21 @@ struct NativeCode {
   const Place* PlaceOfCall(uintptr_t address) const;
 
   std::shared_ptr<const runtime::KernelLibrary> library;
-  std::vector<const void*> entries;   // stubs by function; null for functions that are no entry's
-  std::vector<const void*> closures;  // code of a closure's function, by heap layout
-  std::vector<Place> places;          // ascending
+  std::vector<const void*> entries;       // stubs by function; null for functions that are no entry's
+  std::vector<const void*> closures;      // code of a closure's function, by heap layout
+  std::vector<const uint16_t*> bytecode;  // by function
+  std::vector<RvmKernel> kernels;         // null where KernelCaller must make the call
+  size_t max_values = 0;                  // that any function takes or returns
+  std::vector<Place> places;              // ascending
 };
 
 // The functions of the VM that machine code of functions may call (kernels/abi/machine_imports.def).
 std::span<const runtime::Import> MachineImports();
 
-// `layouts`: of the heap. kInvalidArgument if the object cannot be linked or lacks a function.
+// `link`: of the executable, which outlives the result. kInvalidArgument if the object cannot be linked or lacks a
+// function.
 absl::StatusOr<std::shared_ptr<const NativeCode>> LoadNativeCode(const Executable& executable, const ControlCode& code,
-                                                                 std::span<const HeapLayout> layouts);
+                                                                 const LinkInfo& link);
 
 }  // namespace rvm::vm
 

@@ -1,6 +1,5 @@
 #include "vm/interpreter/native_machine.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -24,25 +23,14 @@ static_assert(RVM_MACHINE_ABI_VERSION == 1 && offsetof(RvmMachine, stack_limit) 
               offsetof(RvmHeap, live_bytes) == 16 && offsetof(RvmHeap, peak_bytes) == 24 &&
               offsetof(RvmHeap, fail_at) == 32 && offsetof(RvmHeap, cells) == 40 && offsetof(RvmPool, free) == 16);
 
-NativeMachine::NativeMachine(const NativeCode& code, const LinkInfo& link, Execution& vm, int64_t stack_limit_bytes)
-    : code_(code), vm_(vm), stack_(stack_limit_bytes) {
-  size_t values = 0;
-  for (const FunctionDesc& function : vm.executable.functions) {
-    values = std::max<size_t>(values, function.num_params);
-    if (!function.returns_fields) continue;
-    values = std::max(values, vm.executable.types[function.result.value].fields.size());
-  }
-  overflow_.resize(values);
-  for (const FunctionInfo& function : link.functions) bytecode_.push_back(function.code);
-  for (const KernelInfo& kernel : link.kernels) {
-    kernels_.push_back(kernel.device == nullptr ? kernel.function : nullptr);
-  }
+NativeMachine::NativeMachine(const NativeCode& code, Execution& vm, int64_t stack_limit_bytes)
+    : code_(code), vm_(vm), stack_(stack_limit_bytes), overflow_(code.max_values) {
   machine_ = {.stack_limit = nullptr,
               .heap = vm.heap.state(),
-              .code = bytecode_.data(),
+              .code = code.bytecode.data(),
               .closures = code.closures.data(),
               .constants = vm.caller.constants(),
-              .kernels = kernels_.data(),
+              .kernels = code.kernels.data(),
               .kernel_context = vm.caller.context(),
               .attention = vm.control.signal().attention_word(),
               .overflow = overflow_.data(),

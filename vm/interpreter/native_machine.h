@@ -13,7 +13,6 @@
 #include "serialization/executable.h"
 #include "vm/interpreter/native_code.h"
 #include "vm/interpreter/native_stack.h"
-#include "vm/link_info.h"
 #include "vm/memory/object.h"
 
 namespace rvm::vm {
@@ -23,7 +22,7 @@ struct Execution;
 class NativeMachine {
  public:
   // All of these outlive the machine.
-  NativeMachine(const NativeCode& code, const LinkInfo& link, Execution& vm, int64_t stack_limit_bytes);
+  NativeMachine(const NativeCode& code, Execution& vm, int64_t stack_limit_bytes);
   NativeMachine(const NativeMachine&) = delete;
   NativeMachine& operator=(const NativeMachine&) = delete;
 
@@ -47,9 +46,7 @@ class NativeMachine {
   RvmMachine machine_;
   NativeStack stack_;
   void* host_stack_ = nullptr;
-  std::vector<const uint16_t*> bytecode_;  // by function
-  std::vector<RvmKernel> kernels_;         // null where KernelCaller must make the call
-  std::vector<uint64_t> overflow_;         // as many as any function takes or returns
+  std::vector<uint64_t> overflow_;  // of arguments and results
 };
 
 }  // namespace rvm::vm

@@ -64,18 +64,8 @@ class Unboxer : public Rewriter {
 
   // A function with the old signature that calls it.
   ir::Function* Wrapper(const ir::GlobalFunction& global) {
-    auto* function = arena_.New<ir::Function>(*global.function);
-    std::vector<Expr*> args;
-    for (ir::Var*& param : function->params) {
-      const ir::Builder at = At(param->span);
-      const ir::Type* annotation = param->annotation;
-      param = at.Var(param->name, param->type);
-      param->annotation = annotation;
-      args.push_back(at.Use(param));
-    }
-    const ir::Builder at = At(function->span);
-    Expr* callee = at.Global(global.name, function->type);
-    function->body = Rewrite(at.Call(callee, std::move(args), {}, TypeOf(*function).result));
+    ir::Function* function = MakeCaller(global);
+    function->body = Rewrite(function->body);
     return function;
   }
 

@@ -13,11 +13,9 @@
 #include "kernels/codegen/kernel_compiler.h"
 #include "kernels/runtime/cpu_features.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
-#include "llvm/Support/raw_ostream.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/Triple.h"
 
@@ -129,16 +127,6 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const Hos
                                    llvm::Reloc::PIC_, llvm::CodeModel::Small, kLevels[opt_level]));
   if (machine == nullptr) return absl::InternalError(absl::StrCat("cannot compile for `", target.cpu, "`"));
   return machine;
-}
-
-absl::StatusOr<std::string> Generate(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType type) {
-  llvm::SmallVector<char, 0> bytes;
-  llvm::raw_svector_ostream stream(bytes);
-  llvm::legacy::PassManager passes;
-  if (machine.addPassesToEmitFile(passes, stream, nullptr, type))
-    return absl::InternalError("this target emits no objects");
-  passes.run(module);
-  return std::string(bytes.begin(), bytes.end());
 }
 
 }  // namespace rvm::codegen

@@ -7,7 +7,6 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/codegen/kernel_compiler.h"
-#include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -22,8 +21,6 @@ std::string TunedCpu(const HostTarget& target);
 std::string TunedFeatures(const HostTarget& target);
 // The code generator for position-independent code. `opt_level`: 0..3.
 absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const HostTarget& target, int opt_level);
-// Returns an object or an assembly of the module.
-absl::StatusOr<std::string> Generate(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType type);
 
 }  // namespace rvm::codegen
 

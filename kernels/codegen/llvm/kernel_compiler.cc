@@ -15,16 +15,14 @@
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "kernels/abi/kernel_abi.h"
-#include "kernels/codegen/check_imports.h"
 #include "kernels/codegen/llvm/emit_kernel.h"
+#include "kernels/codegen/llvm/finish_module.h"
 #include "kernels/codegen/llvm/group_emitter.h"
 #include "kernels/codegen/llvm/host_target.h"
 #include "kernels/codegen/llvm/run_passes.h"
 #include "kernels/codegen/llvm/streamed_stores.h"
 #include "kernels/schedule/schedule.h"
-#include "llvm/IR/Verifier.h"
 #include "llvm/Passes/PassBuilder.h"
-#include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/IPO/DeadArgumentElimination.h"
 #include "llvm/Transforms/IPO/MergeFunctions.h"
@@ -37,7 +35,6 @@
 #include "llvm/Transforms/Scalar/LoopUnrollPass.h"
 #include "llvm/Transforms/Scalar/SimpleLoopUnswitch.h"
 #include "llvm/Transforms/Scalar/SimplifyCFG.h"
-#include "llvm/Transforms/Utils/Cloning.h"
 #include "llvm/Transforms/Vectorize/LoopVectorize.h"
 #include "llvm/Transforms/Vectorize/VectorCombine.h"
 
@@ -206,14 +203,10 @@ void EntryEmitter::Run() {
 }
 
 void SetAttributes(llvm::Module& module, const HostTarget& target) {
+  SetTarget(module, target);
   std::string width = absl::StrCat(ScheduleTarget(target).vector_bits);
   for (llvm::Function& function : module) {
-    if (function.isDeclaration()) continue;
-    function.addFnAttr("target-cpu", BaselineCpu(target.triple));
-    function.addFnAttr("tune-cpu", TunedCpu(target));
-    function.addFnAttr("target-features", TunedFeatures(target));
-    function.addFnAttr("prefer-vector-width", width);
-    function.addFnAttr("no-builtins");
+    if (!function.isDeclaration()) function.addFnAttr("prefer-vector-width", width);
   }
 }
 
@@ -321,30 +314,13 @@ absl::StatusOr<CompiledObject> CompileKernels(const HostTarget& target, const st
   llvm::Module module("kernels", context);
   module.setTargetTriple(target.triple);
   module.setDataLayout(machine->createDataLayout());
-  CompiledObject result;
-  auto must_stop = [&] { return options.must_stop && options.must_stop(); };
   for (const KernelRequest& request : requests) {
-    if (must_stop()) return absl::CancelledError("cancelled");
+    if (options.must_stop && options.must_stop()) return absl::CancelledError("cancelled");
     EmitKernel(module, request);
   }
   SetAttributes(module, target);
-  std::string problem;
-  llvm::raw_string_ostream problems(problem);
-  if (llvm::verifyModule(module, &problems)) return absl::InternalError(absl::StrCat("malformed IR: ", problem));
-  if (options.keep_ir) {
-    llvm::raw_string_ostream text(result.llvm_ir);
-    module.print(text, nullptr);
-  }
-  Optimise(module, *machine, opt_level, must_stop);
-  if (must_stop()) return absl::CancelledError("cancelled");
-  if (options.keep_ir) {
-    std::unique_ptr<llvm::Module> copy = llvm::CloneModule(module);
-    RVM_ASSIGN_OR_RETURN(result.assembly, Generate(*copy, *machine, llvm::CodeGenFileType::AssemblyFile));
-  }
-  RVM_ASSIGN_OR_RETURN(std::string object, Generate(module, *machine, llvm::CodeGenFileType::ObjectFile));
-  result.object.assign(object.begin(), object.end());
-  RVM_RETURN_IF_ERROR(CheckImports(result.object));
-  return result;
+  return FinishModule(module, *machine, options,
+                      [&](llvm::function_ref<bool()> stops) { Optimise(module, *machine, opt_level, stops); });
 }
 
 }  // namespace rvm::codegen
