@@ -15,7 +15,8 @@
 
 namespace rvm::codegen {
 
-static absl::StatusOr<std::string> Generate(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType type) {
+static absl::StatusOr<std::string> Generate(llvm::Module& module, llvm::TargetMachine& machine,
+                                            llvm::CodeGenFileType type) {
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
