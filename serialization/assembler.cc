@@ -243,6 +243,11 @@ class Assembler {
       Target();
     } else if (Accept("control")) {
       Control();
+    } else if (Accept("batch")) {
+      BatchVariant& batch = executable_.batch_variants.emplace_back();
+      batch.kernel = KernelId(Index('N'));
+      batch.variant = KernelId(Index('N'));
+      List("(", ")", [&] { batch.shared.push_back(U32()); });
     } else if (Accept("device")) {
       Device();
     } else if (Accept("section")) {

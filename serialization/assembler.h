@@ -19,6 +19,7 @@
 //   entry "main" = F0 ("x")
 //   target "x86-64-v3" "x86_64-linux-gnu" "+avx2" 1 x"7f454c46"
 //   device "opencl-c-1.2" "+fp64" required { N0 workspace 0 launches ($0) } x"5f5f"
+//   batch N0 N1 (1)                                   N1 makes many calls of N0, which share parameter 1
 //   section 100 "name" x"00"                          one that the format does not know
 //   function F0 "main" params 1 result int32 arena 128 {
 //     r0, r1: int32     r2: Tensor[(3), float32] planned

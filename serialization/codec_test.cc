@@ -161,7 +161,8 @@ TEST(CodecTest, MissingFile) { EXPECT_EQ(DecodeFile("no/such.rvm").status().code
 
 class EveryByteTest : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Programs, EveryByteTest,
-                         ::testing::Values("tiny.rvmasm", "all_opcodes.rvmasm", "recipes.rvmasm", "devices.rvmasm"));
+                         ::testing::Values("tiny.rvmasm", "all_opcodes.rvmasm", "recipes.rvmasm", "devices.rvmasm",
+                                           "batch.rvmasm"));
 
 TEST_P(EveryByteTest, EveryFlippedBitIsFound) {
   std::vector<uint8_t> bytes = Encode(Program(GetParam()));
@@ -384,7 +385,7 @@ TEST(MalformedTest, DeepDimsAreRefused) {
 // ---- text
 
 TEST(AssemblyTest, RoundTrip) {
-  for (const char* name : {"tiny.rvmasm", "all_opcodes.rvmasm", "recipes.rvmasm", "devices.rvmasm"}) {
+  for (const char* name : {"tiny.rvmasm", "all_opcodes.rvmasm", "recipes.rvmasm", "devices.rvmasm", "batch.rvmasm"}) {
     Executable program = Program(name);
     std::string text = Disassemble(program);
     absl::StatusOr<Executable> again = Assemble(text);

@@ -79,6 +79,7 @@ class Decoder {
       case Section::kUpdates: ReadUpdates(in); break;
       case Section::kDeviceCalls: ReadDeviceCalls(in); break;
       case Section::kControl: ReadControl(in); break;
+      case Section::kBatch: ReadBatch(in); break;
       case Section::kSignature: return absl::OkStatus();  // signature.h
     }
     return in.Finish();
@@ -581,6 +582,18 @@ class Decoder {
     }
   }
 
+  void ReadBatch(ByteReader& in) {
+    ReadSectionName(in, Section::kBatch);
+    uint32_t count = in.Count(12);
+    if (in.ok() && count == 0) in.Fail(in.offset(), "no variant", "no section, if it holds nothing");
+    for (uint32_t i = 0; i < count && in.ok(); ++i) {
+      BatchVariant& batch = executable_.batch_variants.emplace_back();
+      batch.kernel = KernelId(in.U32());
+      batch.variant = KernelId(in.U32());
+      uint32_t shared = in.Count(4);
+      for (uint32_t p = 0; p < shared && in.ok(); ++p) batch.shared.push_back(in.U32());
+    }
+  }
   static void ReadControlFunction(ByteReader& in, ControlCode::Function& function) {
     function.size = in.Varint();
     uint64_t at = in.offset();

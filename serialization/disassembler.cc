@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "serialization/isa/isa.h"
@@ -96,6 +97,10 @@ class Disassembler {
     for (const CodeObject& object : executable_.code_objects) PrintCodeObject(object);
     for (const DeviceCode& code : executable_.device_codes) PrintDeviceCode(code);
     for (const ControlCode& code : executable_.control_codes) PrintControlCode(code);
+    for (const BatchVariant& batch : executable_.batch_variants) {
+      absl::StrAppend(&out_, "batch N", batch.kernel.value, " N", batch.variant.value, " (",
+                      absl::StrJoin(batch.shared, ", "), ")\n");
+    }
     for (const ExtraSection& extra : executable_.extra_sections) PrintExtraSection(extra);
     return std::move(out_);
   }

@@ -142,6 +142,7 @@ class Encoder {
     EncodeUpdates();
     EncodeOfKernels(Section::kDeviceCalls, &DeviceCode::Kernel::calls, &Encoder::EncodeDeviceCall);
     EncodeControl();
+    EncodeBatch();
     EncodeExtraSections();
     EncodeStrings();  // all are known now
     Begin(Section::kSignature);
@@ -521,6 +522,19 @@ class Encoder {
       }
       out.Count(code.bytes.size());
       out.Borrow(code.bytes);
+    }
+  }
+
+  void EncodeBatch() {
+    if (executable_.batch_variants.empty()) return;
+    ByteWriter& out = Begin(Section::kBatch);
+    SectionName(format::FindSection(static_cast<uint16_t>(Section::kBatch))->name);
+    out.Count(executable_.batch_variants.size());
+    for (const BatchVariant& batch : executable_.batch_variants) {
+      out.U32(batch.kernel.value);
+      out.U32(batch.variant.value);
+      out.Count(batch.shared.size());
+      for (uint32_t param : batch.shared) out.U32(param);
     }
   }
 

@@ -242,6 +242,16 @@ struct DeviceCode {
   bool operator==(const DeviceCode&) const = default;
 };
 
+// A kernel that makes many calls of another one at once: their rows, which have nothing to do with each other.
+struct BatchVariant {
+  KernelId kernel;
+  // Has the parameters and results of `kernel`, each with an outermost axis more, whose extent is the same symbol: the
+  // number of calls. It has no symbols that are values, no reuses and no updates.
+  KernelId variant;
+  std::vector<uint32_t> shared;  // ascending: parameters without that axis, of which all the calls have the same tensor
+  bool operator==(const BatchVariant&) const = default;
+};
+
 // ---- functions -----------------------------------------------------------------
 
 struct RegisterDesc {
@@ -302,10 +312,11 @@ struct Executable {
   std::vector<CellLayout> layouts;
   std::vector<Literal> constants;
   std::vector<KernelDesc> kernels;
-  std::vector<KernelRecipe> recipes;       // kPortable: one for each kernel
-  std::vector<CodeObject> code_objects;    // kNative: one for each target
-  std::vector<DeviceCode> device_codes;    // kNative: for each kind of device; then no function plans tensors
-  std::vector<ControlCode> control_codes;  // for each target that has some
+  std::vector<KernelRecipe> recipes;         // kPortable: one for each kernel
+  std::vector<CodeObject> code_objects;      // kNative: one for each target
+  std::vector<DeviceCode> device_codes;      // kNative: for each kind of device; then no function plans tensors
+  std::vector<ControlCode> control_codes;    // for each target that has some
+  std::vector<BatchVariant> batch_variants;  // by ascending kernel; if there are some, no function plans tensors
   std::vector<FunctionDesc> functions;
   std::vector<Entry> entries;
   std::vector<std::string> files;                             // names of the sources

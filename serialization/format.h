@@ -36,6 +36,7 @@ enum class Section : uint16_t {
   kUpdates,
   kDeviceCalls,
   kControl,
+  kBatch,
   kSignature = 0xffff,
 };
 
@@ -66,6 +67,7 @@ inline constexpr SectionSpec kSections[] = {
     {Section::kUpdates, "updates", false, true},
     {Section::kDeviceCalls, "calls", false, true},
     {Section::kControl, "control", false, false},
+    {Section::kBatch, "batch", false, false},
     {Section::kSignature, "signature", true, true},
 };
 

@@ -713,6 +713,54 @@ TEST_P(DeviceCodeTest, Says) {
   EXPECT_NE(std::string(status.message()).find(error), std::string::npos) << status;
 }
 
+// ---- variants for batches
+
+struct BatchCase {
+  const char* definitions;
+  const char* error;
+};
+
+class BatchTest : public ::testing::TestWithParam<BatchCase> {};
+INSTANTIATE_TEST_SUITE_P(
+    Variants, BatchTest,
+    ::testing::Values(
+        BatchCase{"batch N0 N1 (1)", ""}, BatchCase{"batch N0 N9 (1)", "a kernel that is out of range"},
+        BatchCase{"batch N9 N1 (1)", "a kernel that is out of range"},
+        BatchCase{"batch N0 N1 (1) batch N0 N1 (1)", "kernels are not in the order of their ids"},
+        BatchCase{"batch N0 N1 ()", "parameter 1 of the variant does not fit"},
+        BatchCase{"batch N0 N1 (0, 1)", "parameter 0 of the variant does not fit"},
+        BatchCase{"batch N0 N1 (1, 1)", "shared parameters are not ascending"},
+        BatchCase{"batch N0 N1 (1, 3)", "shared parameters are not ascending, or out of range"},
+        BatchCase{"batch N0 N2 (1)", "the variant has another number of parameters or results"},
+        BatchCase{"batch N0 N3 (1)", "result 0 of the variant does not fit"},
+        BatchCase{"batch N0 N4 (1)", "parameter 2 of the variant does not fit"},
+        BatchCase{"batch N0 N5 (1)", "symbols that are values, reuses or updates"},
+        BatchCase{"batch N6 N6 (0)", "the variant has no axis for the calls"},
+        BatchCase{"batch N0 N1 (1) function F0 \"f\" params 0 result int32 arena 64 { r0: int32 code load_int r0, 1 "
+                  "return r0 }",
+                  "plans tensors in an arena; the executable has variants for batches"}));
+
+TEST_P(BatchTest, Says) {
+  absl::Status status = VerifyText(absl::StrCat(
+      "class native kernel N0 \"k\" \"k\" () { param float32 (4) param float32 (4, 5) param int32 () result float32 "
+      "(5) "
+      "workspace 0 } "
+      "kernel N1 \"b\" \"b\" (\"b\") { param float32 ($0, 4) param float32 (4, 5) param int32 ($0) "
+      "result float32 ($0, 5) workspace 0 } "
+      "kernel N2 \"c\" \"c\" (\"b\") { param float32 ($0, 4) param float32 (4, 5) result float32 ($0, 5) workspace 0 } "
+      "kernel N3 \"d\" \"d\" (\"b\") { param float32 ($0, 4) param float32 (4, 5) param int32 ($0) "
+      "result float32 (5) workspace 0 } "
+      "kernel N4 \"e\" \"e\" (\"b\", \"c\") { param float32 ($0, 4) param float32 (4, 5) param int32 ($1) "
+      "result float32 ($0, 5) workspace 0 } "
+      "kernel N5 \"f\" \"f\" (\"b\") { param float32 ($0, 4) param float32 (4, 5) param int32 ($0) "
+      "result float32 ($0, 4) workspace 0 reuse 0 0 } "
+      "kernel N6 \"g\" \"g\" () { param float32 (4) workspace 0 } ",
+      GetParam().definitions));
+  std::string error = GetParam().error;
+  EXPECT_EQ(status.ok(), error.empty()) << status;
+  EXPECT_NE(std::string(status.message()).find(error), std::string::npos) << status;
+}
+
 // The limits are those of the decoder: what verifies can be written and read again.
 TEST(LimitsTest, DimsThatTheDecoderRefusesDoNotVerify) {
   Executable program;

@@ -46,6 +46,8 @@ class TableVerifier {
     for (uint32_t i = 0; i < executable_.kernels.size(); ++i) RVM_RETURN_IF_ERROR(CheckKernel(i));
     RVM_RETURN_IF_ERROR(CheckClass());
     RVM_RETURN_IF_ERROR(CheckControlCodes());
+    RVM_RETURN_IF_ERROR(CheckBatchVariants());
+    RVM_RETURN_IF_ERROR(CheckArenas());
     for (uint32_t i = 0; i < executable_.constants.size(); ++i) RVM_RETURN_IF_ERROR(CheckConstant(i));
     RVM_RETURN_IF_ERROR(CheckEntries());
     for (size_t i = 1; i < executable_.metadata.size(); ++i) {
@@ -464,11 +466,68 @@ class TableVerifier {
         if (!status.ok()) return error(std::string(status.message()));
       }
     }
-    if (executable_.device_codes.empty()) return absl::OkStatus();
+    return absl::OkStatus();
+  }
+
+  // That the tensors of `variant` are those of `kernel` with an axis for the calls. The extents of the other axes may
+  // be given in other ways: a call checks them.
+  absl::Status CheckBatchVariant(const BatchVariant& batch) {
+    auto error = [](auto... parts) { return absl::InvalidArgumentError(absl::StrCat(parts...)); };
+    size_t kernels = executable_.kernels.size();
+    if (batch.kernel.value >= kernels || batch.variant.value >= kernels) return error("a kernel that is out of range");
+    const KernelDesc& kernel = executable_.kernels[batch.kernel.value];
+    const KernelDesc& variant = executable_.kernels[batch.variant.value];
+    if (!variant.values.empty() || !variant.reuses.empty() || !variant.updates.empty())
+      return error("the variant has symbols that are values, reuses or updates");
+    if (variant.params.size() != kernel.params.size() || variant.results.size() != kernel.results.size())
+      return error("the variant has another number of parameters or results");
+    std::optional<Dim> calls;
+    auto check = [&](const KernelTensor& one, const KernelTensor& many, bool is_shared) {
+      if (one.dtype != many.dtype || many.dims.size() != one.dims.size() + (is_shared ? 0 : 1)) return false;
+      if (is_shared) return true;
+      if (!calls) calls = many.dims[0];
+      return many.dims[0].kind() == DimKind::kVar && many.dims[0].id() == calls->id();
+    };
+    for (uint32_t p = 0; p < kernel.params.size(); ++p) {
+      bool is_shared = std::ranges::binary_search(batch.shared, p);
+      if (!check(kernel.params[p], variant.params[p], is_shared))
+        return error("parameter ", p, " of the variant does not fit");
+    }
+    for (size_t i = 0; i < kernel.results.size(); ++i) {
+      if (!check(kernel.results[i], variant.results[i], false))
+        return error("result ", i, " of the variant does not fit");
+    }
+    if (!calls) return error("the variant has no axis for the calls");
+    for (size_t s = 0; s < batch.shared.size(); ++s) {
+      bool ascends = s == 0 || batch.shared[s - 1] < batch.shared[s];
+      if (!ascends || batch.shared[s] >= kernel.params.size())
+        return error("shared parameters are not ascending, or out of range");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckBatchVariants() {
+    for (size_t i = 0; i < executable_.batch_variants.size(); ++i) {
+      const BatchVariant& batch = executable_.batch_variants[i];
+      absl::Status status = CheckBatchVariant(batch);
+      if (!status.ok()) return Error("batch", i, std::string(status.message()));
+      if (i > 0 && executable_.batch_variants[i - 1].kernel.value >= batch.kernel.value)
+        return Error("batch", i, "kernels are not in the order of their ids");
+    }
+    return absl::OkStatus();
+  }
+
+  // Elements of a tensor in an arena would have to be there when the function returns.
+  absl::Status CheckArenas() {
+    if (executable_.device_codes.empty() && executable_.batch_variants.empty()) return absl::OkStatus();
     for (size_t i = 0; i < executable_.functions.size(); ++i) {
       const FunctionDesc& function = executable_.functions[i];
-      if (function.arena_bytes != 0)
-        return Error("functions", i, function.name, "plans tensors in an arena; the executable has code for devices");
+      if (function.arena_bytes != 0) {
+        return Error("functions", i, function.name,
+                     executable_.device_codes.empty()
+                         ? "plans tensors in an arena; the executable has variants for batches"
+                         : "plans tensors in an arena; the executable has code for devices");
+      }
     }
     return absl::OkStatus();
   }

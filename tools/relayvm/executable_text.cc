@@ -71,6 +71,10 @@ std::string SummaryText(std::span<const uint8_t> file, const Executable& executa
                     " kernels, ", code.bytes.size(), " bytes", code.features.empty() ? "" : ", needs ", code.features,
                     code.is_required ? ", required" : "", "\n");
   }
+  if (!executable.batch_variants.empty()) {
+    absl::StrAppend(&text, "  batch      ", executable.batch_variants.size(), " of ", executable.kernels.size(),
+                    " kernels have a variant for many calls\n");
+  }
   absl::StrAppend(&text, "  sections   ", SectionNames(file), "\n");
   for (const auto& [key, value] : executable.metadata) {
     if (key.starts_with("schedule.") || key.starts_with("shape.")) continue;
