@@ -479,6 +479,7 @@ class TableVerifier {
     const KernelDesc& variant = executable_.kernels[batch.variant.value];
     if (!variant.values.empty() || !variant.reuses.empty() || !variant.updates.empty())
       return error("the variant has symbols that are values, reuses or updates");
+    if (!kernel.updates.empty()) return error("the kernel updates a parameter");
     if (variant.params.size() != kernel.params.size() || variant.results.size() != kernel.results.size())
       return error("the variant has another number of parameters or results");
     std::optional<Dim> calls;

@@ -138,8 +138,9 @@ class Importer {
 // Fields first: a task visits a slot, or builds a value from those that its fields produced.
 class Exporter {
  public:
-  Exporter(const Executable& executable, const LinkInfo& link, Heap& heap, DeviceTensors* device, Profiler* profiler)
-      : executable_(executable), link_(link), heap_(heap), device_(device), profiler_(profiler) {}
+  Exporter(const Executable& executable, const LinkInfo& link, Heap& heap,
+           absl::FunctionRef<absl::Status(Tensor*)> fetch, Profiler* profiler)
+      : executable_(executable), link_(link), heap_(heap), fetch_(fetch), profiler_(profiler) {}
 
   absl::StatusOr<Value> Export(Slot slot, TypeId type, absl::FunctionRef<absl::Status()> poll) {
     tasks_.push_back({slot, type, false});
@@ -185,7 +186,7 @@ class Exporter {
       }
     }
     if (type.kind == TypeDescKind::kTensor) {
-      if (AsTensor(task.slot)->data == nullptr) RVM_RETURN_IF_ERROR(device_->FetchToHost(AsTensor(task.slot)));
+      if (AsTensor(task.slot)->data == nullptr) RVM_RETURN_IF_ERROR(fetch_(AsTensor(task.slot)));
       values_.push_back(ExportTensor(*AsTensor(task.slot)));
       Remember(object);
       return absl::OkStatus();
@@ -247,7 +248,7 @@ class Exporter {
   const Executable& executable_;
   const LinkInfo& link_;
   Heap& heap_;
-  DeviceTensors* device_;  // null: none is used
+  absl::FunctionRef<absl::Status(Tensor*)> fetch_;
   Profiler* profiler_;
   std::vector<Task> tasks_;
   std::vector<Value> values_;
@@ -263,9 +264,9 @@ absl::StatusOr<Slot> ImportValue(const Executable& executable, const LinkInfo& l
 }
 
 absl::StatusOr<Value> ExportValue(const Executable& executable, const LinkInfo& link, Heap& heap, Slot slot,
-                                  TypeId type, absl::FunctionRef<absl::Status()> poll, DeviceTensors* device,
-                                  Profiler* profiler) {
-  return Exporter(executable, link, heap, device, profiler).Export(slot, type, poll);
+                                  TypeId type, absl::FunctionRef<absl::Status()> poll,
+                                  absl::FunctionRef<absl::Status(Tensor*)> fetch, Profiler* profiler) {
+  return Exporter(executable, link, heap, fetch, profiler).Export(slot, type, poll);
 }
 
 }  // namespace rvm::vm

@@ -7,7 +7,6 @@
 #include "absl/status/statusor.h"
 #include "base/value.h"
 #include "serialization/executable.h"
-#include "vm/interpreter/device_tensors.h"
 #include "vm/link_info.h"
 #include "vm/memory/heap.h"
 #include "vm/profiler/profiler.h"
@@ -21,10 +20,11 @@ absl::StatusOr<Slot> ImportValue(const Executable& executable, const LinkInfo& l
 
 // The value in a register of `type`. Big tensors leave the heap with their memory, others are copied. The slot keeps
 // its count and must be dropped. Shared parts stay shared. kInvalidArgument for a cycle of references, which a Value
-// cannot represent. `device`: null, or where tensors may be. `profiler`, if not null, counts each tensor.
+// cannot represent. `fetch` gives a tensor its elements, if it has none on the host. `profiler`, if not null, counts
+// each tensor.
 absl::StatusOr<Value> ExportValue(const Executable& executable, const LinkInfo& link, Heap& heap, Slot slot,
-                                  TypeId type, absl::FunctionRef<absl::Status()> poll, DeviceTensors* device,
-                                  Profiler* profiler = nullptr);
+                                  TypeId type, absl::FunctionRef<absl::Status()> poll,
+                                  absl::FunctionRef<absl::Status(Tensor*)> fetch, Profiler* profiler = nullptr);
 
 }  // namespace rvm::vm
 

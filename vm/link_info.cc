@@ -294,11 +294,15 @@ absl::Status LinkLayouts(const Executable& executable, LinkInfo& info) {
   return absl::OkStatus();
 }
 
-// Handlers leave all calls to KernelCaller if tensors may be on a device.
-void UseDevice(const DeviceProgram& program, size_t index, KernelInfo& kernel) {
-  kernel.device = program.kernels[index].get();
+// Handlers leave all calls to KernelCaller if elements of tensors may not be there.
+void NeverCallDirectly(KernelInfo& kernel) {
   kernel.plain_workspace = std::numeric_limits<int64_t>::max();
   kernel.shaped_workspace = std::numeric_limits<int64_t>::max();
+}
+
+void UseDevice(const DeviceProgram& program, size_t index, KernelInfo& kernel) {
+  kernel.device = program.kernels[index].get();
+  NeverCallDirectly(kernel);
 }
 
 }  // namespace
@@ -324,6 +328,11 @@ absl::StatusOr<std::unique_ptr<LinkInfo>> MakeLinkInfo(const Executable& executa
     info->kernels.push_back(std::move(kernel));
   }
   info->device = device;
+  info->has_batches = device == nullptr && !executable.batch_variants.empty();
+  if (info->has_batches) {
+    for (KernelInfo& kernel : info->kernels) NeverCallDirectly(kernel);
+    for (const BatchVariant& batch : executable.batch_variants) info->kernels[batch.kernel.value].batch = &batch;
+  }
   return info;
 }
 

@@ -66,8 +66,9 @@ struct KernelInfo {
   std::shared_ptr<const RecipePlan> recipe;  // instead of the function
   const DeviceKernel* device = nullptr;      // on which it runs then, rather than on the host
   const KernelDesc* desc = nullptr;
-  bool is_static = false;    // every dim of params and results is a constant
-  bool has_scalars = false;  // among params and results
+  const BatchVariant* batch = nullptr;  // makes many calls at once; null: there is none
+  bool is_static = false;               // every dim of params and results is a constant
+  bool has_scalars = false;             // among params and results
   std::vector<TensorInfo> params;
   std::vector<TensorInfo> results;
   // Processed in this order: a value is read only after the shape of its parameter was checked.
@@ -101,6 +102,7 @@ struct LinkInfo {
   uint32_t max_symbols = 0;
   std::vector<int64_t> shape_constants;      // follow the symbols of a machine, for shape_code
   const DeviceProgram* device = nullptr;     // null: none is used
+  bool has_batches = false;                  // kernels have variants for batches, which are used
   std::shared_ptr<const NativeCode> native;  // machine code of functions; null: there is none
 };
 

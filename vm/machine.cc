@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "vm/convert_value.h"
 #include "vm/equal_extents.h"
+#include "vm/interpreter/device_tensors.h"
 #include "vm/interpreter/interpreter.h"
 #include "vm/limit.h"
 #include "vm/link_info.h"
@@ -107,10 +108,11 @@ absl::StatusOr<Value> Machine::Impl::Run(const Entry& entry, std::span<const Val
     if (status.ok()) return status;
     return WithMessage(status, absl::StrCat("the result of `", entry.name, "`: ", status.message()));
   };
+  auto fetch = [&](Tensor* tensor) { return interpreter.Fetch(tensor); };
   return During(ProfilePhase::kExport, [&] {
     Heap& heap = interpreter.heap();
     absl::StatusOr<Value> value =
-        ExportValue(executable, program->link_info(), heap, result, type, poll, interpreter.device(), profiler);
+        ExportValue(executable, program->link_info(), heap, result, type, poll, fetch, profiler);
     if (!value.ok() && IsDeviceFailure(value.status())) value = interpreter.InEntry(entry.function, value.status());
     if (value.ok() && IsPointerType(executable, type)) heap.Drop(result);
     return value;

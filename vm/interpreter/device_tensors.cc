@@ -7,15 +7,6 @@
 #include "base/status_macros.h"
 
 namespace rvm::vm {
-namespace {
-
-// The tensor that has the elements of a view.
-Tensor* RootOf(Tensor* tensor) {
-  while (tensor->storage == TensorStorage::kView) tensor = reinterpret_cast<Tensor*>(tensor->owner);
-  return tensor;
-}
-
-}  // namespace
 
 DeviceTensors::DeviceTensors(const DeviceProgram& program, Heap& heap, int64_t limit_bytes, const RunControl& control,
                              Profiler* profiler)

@@ -46,7 +46,8 @@ Execution::Execution(const Executable& executable, const LinkInfo& link, const I
       root{kHaltCode, 1 + kLinkSlots, 1, 0},
       profiler(profiler) {
   heap.SetDeviceMemoryOwner(caller.device());
-  if (link.native != nullptr && limits.runs_native && profiler == nullptr && CanSwitchStacks()) {
+  // Machine code of functions calls kernels at once.
+  if (link.native != nullptr && !link.has_batches && limits.runs_native && profiler == nullptr && CanSwitchStacks()) {
     native = std::make_unique<NativeMachine>(*link.native, *this, limits.stack_bytes);
   }
   if (profiler != nullptr) profiler->WatchHeap(heap);
@@ -69,6 +70,10 @@ absl::StatusOr<Slot> Execution::Run(FunctionId function, std::span<const Slot> a
   r[-1] = 0;
   std::copy(args.begin(), args.end(), r);
   EnterEntry(r, this, functions + function.value);
+  if (error.ok() && caller.has_pending() && !caller.RunPending()) {
+    const uint16_t* noted = caller.error_place();
+    error = WithNoted(noted, caller.TakeError(), "");
+  }
   if (!error.ok()) return std::move(error);
   return result;
 }
@@ -113,7 +118,31 @@ absl::Status Execution::At(FunctionId function, uint32_t pc, const absl::Status&
   return WithMessage(status, absl::StrCat(has_what ? line->what + ": " : "", status.message(), backtrace.ToString()));
 }
 
+// `status` of the call that was noted at such an instruction, with its place; `needed` is the backtrace of where its
+// result was needed, or "".
+absl::Status Execution::WithNoted(const uint16_t* noted, const absl::Status& status, const std::string& needed) const {
+  for (uint32_t f = 0; f < executable.functions.size(); ++f) {
+    const std::vector<uint16_t>& code = executable.functions[f].code;
+    if (noted < code.data() || noted >= code.data() + code.size()) continue;
+    auto pc = static_cast<uint32_t>(noted - code.data());
+    Backtrace backtrace(executable);
+    backtrace.Add(FunctionId(f), pc);
+    absl::Status at = At(FunctionId(f), pc, status, backtrace);
+    return WithMessage(at,
+                       absl::StrCat(at.message(), needed.empty() ? "" : ", whose result was needed later:", needed));
+  }
+  return status;
+}
+
+// An error of a call that waits, which comes first in the program, comes before that of control.
 void Execution::Stop(const uint16_t* pc, const Slot* r, const FunctionInfo* fn, absl::Status status) {
+  bool was_interrupted = absl::IsCancelled(status) || absl::IsDeadlineExceeded(status);
+  if (caller.has_pending() && !was_interrupted && !caller.RunPending()) return StopInCall(pc, r, fn);
+  StopAt(nullptr, pc, r, fn, std::move(status));
+}
+
+void Execution::StopAt(const uint16_t* noted, const uint16_t* pc, const Slot* r, const FunctionInfo* fn,
+                       absl::Status status) {
   if (fn == &root) {
     error = std::move(status);
     return;
@@ -133,7 +162,8 @@ void Execution::Stop(const uint16_t* pc, const Slot* r, const FunctionInfo* fn, 
     fn = reinterpret_cast<const FunctionInfo*>(r[-2]);
     r -= fn->frame_slots;
   }
-  error = At(innermost, innermost_pc, status, backtrace);
+  error = noted == nullptr ? At(innermost, innermost_pc, status, backtrace)
+                           : WithNoted(noted, status, backtrace.ToString());
 }
 
 void Execution::StopOutOfMemory(const uint16_t* pc, const Slot* r, const FunctionInfo* fn) {
@@ -141,7 +171,9 @@ void Execution::StopOutOfMemory(const uint16_t* pc, const Slot* r, const Functio
 }
 
 void Execution::StopInCall(const uint16_t* pc, const Slot* r, const FunctionInfo* fn) {
-  Stop(pc, r, fn, caller.TakeError());
+  const uint16_t* noted = caller.error_place();
+  absl::Status status = caller.TakeError();
+  return noted == nullptr ? Stop(pc, r, fn, std::move(status)) : StopAt(noted, pc, r, fn, std::move(status));
 }
 
 bool Execution::StopsInKernel(const uint16_t* pc, const Slot* r, const FunctionInfo* fn, const KernelInfo& kernel,

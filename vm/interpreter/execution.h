@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -51,8 +52,11 @@ struct Execution {
   absl::Status RefillBudget(int64_t& budget);
   // `status` with what the instruction that raised it compares, and the calls that led there.
   absl::Status At(FunctionId function, uint32_t pc, const absl::Status& status, const Backtrace& backtrace) const;
+  absl::Status WithNoted(const uint16_t* noted, const absl::Status& status, const std::string& needed) const;
   // Ends the run with an error at the instruction `pc` of the frame `r`.
   void Stop(const uint16_t* pc, const Slot* r, const FunctionInfo* fn, absl::Status status);
+  // Likewise; the error is that of a call that was noted at `noted`, if that is not null.
+  void StopAt(const uint16_t* noted, const uint16_t* pc, const Slot* r, const FunctionInfo* fn, absl::Status status);
   void StopOutOfMemory(const uint16_t* pc, const Slot* r, const FunctionInfo* fn);
   // Ends the run after a kernel call that failed.
   void StopInCall(const uint16_t* pc, const Slot* r, const FunctionInfo* fn);

@@ -70,6 +70,9 @@ absl::Status Interpreter::Begin(int64_t fuel, double time_limit_ms, PollHook pol
 void Interpreter::End() { execution_->control.End(); }
 void Interpreter::Cancel() { execution_->control.Cancel(); }
 absl::Status Interpreter::Poll() const { return execution_->control.Poll(); }
+absl::Status Interpreter::Fetch(Tensor* tensor) {
+  return execution_->caller.FetchToHost(tensor) ? absl::OkStatus() : execution_->caller.TakeError();
+}
 Heap& Interpreter::heap() { return execution_->heap; }
 DeviceTensors* Interpreter::device() { return execution_->caller.device(); }
 

@@ -52,6 +52,9 @@ class Interpreter {
   // The error of a run that must stop; OK if it may go on.
   absl::Status Poll() const;
 
+  // Gives a tensor its elements, if it has none on the host.
+  absl::Status Fetch(Tensor* tensor);
+
   Heap& heap();
   // Null: the program uses no device.
   DeviceTensors* device();

@@ -48,6 +48,10 @@ KernelCaller::KernelCaller(const Executable& executable, const LinkInfo& link, H
   if (link.device != nullptr) {
     device_ = std::make_unique<DeviceTensors>(*link.device, heap, memory_limit_bytes, control, profiler);
   }
+  if (link.has_batches) {
+    own_pending_ = std::make_unique<PendingCalls>(link.kernels);
+    pending_ = own_pending_.get();
+  }
   MakeConstants(executable.constants);
 }
 
@@ -146,13 +150,19 @@ int32_t KernelCaller::RunRecipeOf(const KernelInfo& kernel, int64_t workspace_by
   return code;
 }
 
-bool KernelCaller::Run(const KernelInfo& kernel, int64_t workspace_bytes) {
+int32_t KernelCaller::RunBound(const KernelInfo& kernel, int64_t workspace_bytes) {
   int64_t needed = workspace_bytes;
   if (kernel.recipe != nullptr && __builtin_add_overflow(needed, kernel.recipe->scratch_bytes, &needed)) [[unlikely]]
     needed = Heap::kUncountable;
   if (needed > workspace_bytes_ && !GrowWorkspace(needed)) [[unlikely]]
+    return kNoMemory;
+  return kernel.recipe == nullptr ? RunCode(kernel) : RunRecipeOf(kernel, workspace_bytes);
+}
+
+bool KernelCaller::Run(const KernelInfo& kernel, int64_t workspace_bytes) {
+  int32_t code = RunBound(kernel, workspace_bytes);
+  if (code == kNoMemory) [[unlikely]]
     return Fail(OutOfMemory());
-  int32_t code = kernel.recipe == nullptr ? RunCode(kernel) : RunRecipeOf(kernel, workspace_bytes);
   // Calls of kernels are too few and too long for the budget of jumps and calls.
   if ((code | control_.signal().attention()) == 0) return true;
   absl::Status status = KernelError(kernel, code);
@@ -183,6 +193,8 @@ void KernelCaller::Reset() {
   workspace_bytes_ = 0;
   context_.workspace = nullptr;
   if (device_ != nullptr) device_->Reset();
+  if (pending_ != nullptr) pending_->Forget(*this);
+  pending_bytes_ = 0;
 }
 
 Tensor* KernelCaller::NewStaticResult(const KernelInfo::TensorInfo& result) {
@@ -203,6 +215,9 @@ const uint16_t* KernelCaller::CallStatic(const uint16_t* pc, Slot window, Slot* 
   Call call = {&kernel, dsts, index + 3, index[2]};
   if (kernel.device != nullptr) return CallOnDevice(call, r);
   if (device_ != nullptr && !FetchArgs(call, r)) return nullptr;
+  if (pending_ != nullptr) {
+    if (std::optional<const uint16_t*> next = Defer(call, pc, r); next) return *next;
+  }
   BindArgs(call, r);
   void** outputs = buffers_.data() + call.num_args;
   for (uint32_t i = 0; i < pc[1]; ++i) {
@@ -396,9 +411,13 @@ const uint16_t* KernelCaller::CallDynamic(const uint16_t* pc, Slot* r) {
   const uint16_t* index = dsts + pc[1];
   const KernelInfo& kernel = kernels_[Read32(index)];
   Call call = {&kernel, dsts, index + 3, index[2]};
-  if (device_ != nullptr && !(kernel.device != nullptr ? FetchValues(call, r) : FetchArgs(call, r))) return nullptr;
+  bool may_wait = pending_ != nullptr || kernel.device != nullptr;
+  if (may_wait ? !FetchValues(call, r) : device_ != nullptr && !FetchArgs(call, r)) return nullptr;
   if (!BindSymbols(call, r)) return nullptr;
   if (kernel.device != nullptr) return CallOnDevice(call, r);
+  if (pending_ != nullptr) {
+    if (std::optional<const uint16_t*> next = Defer(call, pc, r); next) return *next;
+  }
   BindArgs(call, r);
   if (!MakeDynamicResults(call, r)) return nullptr;
   std::optional<int64_t> workspace = kernel.workspace.Evaluate(symbols_);

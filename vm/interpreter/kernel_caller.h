@@ -1,5 +1,6 @@
 // KernelCaller: calls the kernels of one machine. It binds arguments and symbols, makes results, and runs machine code
-// or a recipe, or launches it on a device (kernel_caller_device.cc). Nothing else in the VM calls a kernel.
+// or a recipe, launches it on a device (kernel_caller_device.cc), or notes it for later (kernel_caller_pending.cc).
+// Nothing else in the VM calls a kernel.
 //
 // The common calls (machine code that gives one tensor, of a static shape or of extents that its arguments have) are
 // made by handlers, step by step, with the inline functions here: exec_kernel.h. CallStatic and CallDynamic make all
@@ -9,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,6 +22,7 @@
 #include "kernels/abi/kernel_abi.h"
 #include "serialization/isa/isa.h"
 #include "vm/interpreter/device_tensors.h"
+#include "vm/interpreter/pending_calls.h"
 #include "vm/interpreter/run_control.h"
 #include "vm/interpreter/thread_pool.h"
 #include "vm/link_info.h"
@@ -46,7 +49,10 @@ class KernelCaller {
   template <bool kIsPlanned>
   const uint16_t* CallStatic(const uint16_t* pc, Slot window, Slot* r);
   const uint16_t* CallDynamic(const uint16_t* pc, Slot* r);
-  absl::Status TakeError() { return std::move(error_); }
+  absl::Status TakeError() {
+    error_place_ = nullptr;
+    return std::exchange(error_, absl::OkStatus());
+  }
   // Converts the return code of a kernel, or a pending stop, to the run's error.
   absl::Status KernelError(const KernelInfo& kernel, int32_t code) const;
   // Returns the error of a failed allocation.
@@ -62,9 +68,14 @@ class KernelCaller {
 
   // Null: the program uses no device.
   DeviceTensors* device() const { return device_.get(); }
-  // Copies the elements of a tensor from the device unless the host has them: tensor->data is not null then. False: the
-  // run must end with TakeError().
+  // Computes the elements of a tensor, or copies them from the device, unless the host has them: tensor->data is not
+  // null then. False: the run must end with TakeError().
   bool FetchToHost(Tensor* tensor);
+  // Whether calls wait; and runs them. False: the run must end with TakeError().
+  bool has_pending() const { return pending_ != nullptr && !pending_->empty(); }
+  bool RunPending();
+  // The instruction whose call failed, if that was not the one which ran it; otherwise null. Until TakeError.
+  const uint16_t* error_place() const { return error_place_; }
 
   // The tensor of a constant; immortal.
   Tensor* constant(uint32_t index) const { return constants_[index]; }
@@ -99,6 +110,8 @@ class KernelCaller {
   void DropMoved();
 
  private:
+  friend PendingCalls;  // runs calls with the buffers of a caller
+
   // Operands in the code.
   struct Call {
     const KernelInfo* kernel;
@@ -110,7 +123,20 @@ class KernelCaller {
   // The one place that calls machine code.
   int32_t RunCode(const KernelInfo& kernel) { return kernel.function(buffers_.data(), symbols_.data(), &context_); }
   int32_t RunRecipeOf(const KernelInfo& kernel, int64_t workspace_bytes);
+  // Runs a kernel on what was bound. Gives its code, or kNoMemory.
+  static constexpr int32_t kNoMemory = std::numeric_limits<int32_t>::min();
+  int32_t RunBound(const KernelInfo& kernel, int64_t workspace_bytes);
   bool Run(const KernelInfo& kernel, int64_t workspace_bytes);
+
+  // Notes a call that waits, and gives the next instruction; null: it has failed. Nothing: the call does not wait, and
+  // its operands have their elements.
+  std::optional<const uint16_t*> Defer(const Call& call, const uint16_t* pc, Slot* r);
+  static bool Waits(const KernelInfo& kernel, uint32_t level);
+  uint32_t PendingLevel(const Call& call, const Slot* r) const;
+  bool NoteCall(const Call& call, const uint16_t* pc, uint32_t level, Slot* r);
+  bool FetchPending(Tensor* tensor);
+  // Runs the kernel of a call that `owner` noted at `pc`, which gets its error. False: there is one.
+  bool RunForCall(const KernelInfo& kernel, int64_t workspace_bytes, KernelCaller& owner, const uint16_t* pc);
   bool GrowWorkspace(int64_t bytes);
 
   const uint16_t* CallOnDevice(const Call& call, Slot* r);
@@ -179,6 +205,10 @@ class KernelCaller {
   std::unique_ptr<ThreadPool> pool_;  // null: kernels run on the machine's thread only
   std::unique_ptr<Slot[]> constant_headers_;
   absl::Status error_;
+  const uint16_t* error_place_ = nullptr;
+  std::unique_ptr<PendingCalls> own_pending_;
+  PendingCalls* pending_ = nullptr;  // null: no call waits
+  int64_t pending_bytes_ = 0;        // of results
   struct ScalarOnDevice {
     size_t result;
     std::unique_ptr<device::Block> block;

@@ -20,6 +20,8 @@ namespace rvm::vm {
 
 bool KernelCaller::FetchToHost(Tensor* tensor) {
   if (tensor->data != nullptr) return true;
+  if (pending_ != nullptr) return FetchPending(tensor);
+  if (device_ == nullptr) return true;  // a tensor without elements
   absl::Status status = device_->FetchToHost(tensor);
   return status.ok() || Fail(std::move(status));
 }
@@ -27,7 +29,8 @@ bool KernelCaller::FetchToHost(Tensor* tensor) {
 bool KernelCaller::FetchArgs(const Call& call, const Slot* r) {
   // The devices work while the host does; kernels of scalars take no time.
   auto is_scalar = [](const KernelInfo::TensorInfo& info) { return info.scalar; };
-  if (!std::ranges::all_of(call.kernel->params, is_scalar) || !std::ranges::all_of(call.kernel->results, is_scalar)) {
+  if (device_ != nullptr &&
+      (!std::ranges::all_of(call.kernel->params, is_scalar) || !std::ranges::all_of(call.kernel->results, is_scalar))) {
     if (absl::Status status = device_->Submit(); !status.ok()) return Fail(std::move(status));
   }
   for (uint32_t i = 0; i < call.num_args; ++i) {

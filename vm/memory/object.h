@@ -42,7 +42,7 @@ enum class TensorStorage : uint8_t {
 };
 
 struct Tensor {
-  Object object;
+  Object object;  // the tag of a tensor that waits for a kernel call is the number of that call
   DataType dtype;
   uint16_t rank;
   TensorStorage storage;
@@ -58,6 +58,12 @@ struct Tensor {
   int64_t* dims_after_header() { return reinterpret_cast<int64_t*>(this + 1); }
 };
 static_assert(sizeof(Tensor) == 40);
+
+// The tensor that has the elements of a view.
+inline Tensor* RootOf(Tensor* tensor) {
+  while (tensor->storage == TensorStorage::kView) tensor = reinterpret_cast<Tensor*>(tensor->owner);
+  return tensor;
+}
 
 // Whether a tensor in a block of `block_bytes`, with its elements `header` bytes behind the beginning, has room for
 // dims of its own and for so many bytes of elements.

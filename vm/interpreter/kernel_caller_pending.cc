@@ -1,0 +1,112 @@
+// KernelCaller: calls that wait, in programs with variants of kernels for batches (pending_calls.h).
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "vm/interpreter/dispatch.h"
+#include "vm/interpreter/kernel_caller.h"
+#include "vm/interpreter/pending_calls.h"
+#include "vm/interpreter/scalar_cast.h"
+
+namespace rvm::vm {
+
+bool KernelCaller::RunPending() {
+  pending_bytes_ = 0;
+  if (!pending_->empty()) pending_->Run(*this);
+  return error_.ok();
+}
+
+bool KernelCaller::FetchPending(Tensor* tensor) {
+  Tensor* root = RootOf(tensor);
+  if (IsPending(*root) && !RunPending()) return false;
+  tensor->data = root->data;
+  return true;
+}
+
+bool KernelCaller::RunForCall(const KernelInfo& kernel, int64_t workspace, KernelCaller& owner, const uint16_t* pc) {
+  int32_t code = RunBound(kernel, workspace);
+  if ((code | owner.control_.signal().attention()) == 0) [[likely]]
+    return true;
+  absl::Status status = code == kNoMemory ? OutOfMemory() : owner.KernelError(kernel, code);
+  if (status.ok()) return true;
+  owner.error_place_ = pc;
+  return owner.Fail(std::move(status));
+}
+
+uint32_t KernelCaller::PendingLevel(const Call& call, const Slot* r) const {
+  uint32_t level = 0;
+  for (uint32_t i = 0; i < call.num_args; ++i) {
+    if (call.kernel->params[i].scalar) continue;
+    Tensor* tensor = ArgTensor(call.args[i], r);
+    if (tensor->data == nullptr) level = std::max(level, pending_->LevelOf(*RootOf(tensor)));
+  }
+  return level;
+}
+
+// A call waits if that may make a batch, or if it must. Results that control reads at once, and parameters that are
+// updated in place, need the elements of all operands now.
+bool KernelCaller::Waits(const KernelInfo& kernel, uint32_t level) {
+  if (kernel.batch != nullptr) return true;
+  if (level == 0 || !kernel.desc->updates.empty()) return false;
+  return std::ranges::none_of(kernel.results, [](const KernelInfo::TensorInfo& result) { return result.scalar; });
+}
+
+std::optional<const uint16_t*> KernelCaller::Defer(const Call& call, const uint16_t* pc, Slot* r) {
+  constexpr int64_t kShareOfLimit = 8;
+  if ((pending_->is_full() || pending_bytes_ > heap_.limit_bytes() / kShareOfLimit) && !RunPending()) return nullptr;
+  const KernelInfo& kernel = *call.kernel;
+  uint32_t level = PendingLevel(call, r);
+  if (!Waits(kernel, level)) {
+    if (!FetchArgs(call, r)) return nullptr;
+    return std::nullopt;
+  }
+  if (!NoteCall(call, pc, level + 1, r)) return nullptr;
+  bool has_scalar_results =
+      std::ranges::any_of(kernel.results, [](const KernelInfo::TensorInfo& result) { return result.scalar; });
+  if (has_scalar_results) {
+    if (!RunPending()) return nullptr;
+    StoreScalars(call, r);
+  }
+  return call.args + call.num_args;
+}
+
+bool KernelCaller::NoteCall(const Call& call, const uint16_t* pc, uint32_t level, Slot* r) {
+  const KernelInfo& kernel = *call.kernel;
+  size_t params = call.num_args, results = kernel.results.size();
+  num_moved_ = 0;  // no result takes the memory of an operand, which is read later
+  Slot* slots = pending_->NewSlots(kernel);
+  for (size_t i = 0; i < results; ++i) {
+    const KernelInfo::TensorInfo& result = kernel.results[i];
+    if (result.scalar) continue;
+    Tensor* tensor = kernel.is_static ? NewStaticResult(result) : MakeDynamicResult(call, i);
+    if (tensor == nullptr) [[unlikely]]
+      return error_.ok() ? Fail(OutOfMemory()) : false;
+    pending_bytes_ += tensor->block_bytes;
+    slots[params + i] = AsSlot(tensor);
+    slots[params + results + i] = AsSlot(tensor->data);
+    tensor->data = nullptr;
+    tensor->object.count = 2;  // one is the call's
+    tensor->object.tag = pending_->next_number();
+  }
+  for (uint32_t i = 0; i < params; ++i) {
+    uint16_t arg = call.args[i];
+    bool is_constant = (arg & kConstantArg) != 0;
+    if (kernel.params[i].scalar) {
+      slots[i] = is_constant ? LoadScalar(kernel.params[i].dtype, constants_[arg & ~kConstantArg]->data) : r[arg];
+      continue;
+    }
+    slots[i] = AsSlot(ArgTensor(arg, r));
+    if (!is_constant && (arg & kMovedArg) == 0) Retain(slots[i]);
+  }
+  std::copy_n(symbols_.begin(), kernel.desc->num_symbols, slots + params + 2 * results);
+  pending_->Note(*this, kernel, pc, level);
+  for (size_t i = 0; i < results; ++i) {
+    if (!kernel.results[i].scalar) r[call.dsts[i]] = slots[params + i];
+  }
+  return true;
+}
+
+}  // namespace rvm::vm

@@ -1,0 +1,129 @@
+// PendingCalls: a queue of kernel calls that have not run yet, so that many calls of one kernel become one call of its
+// variant for batches (BatchVariant).
+//
+// A call is noted with its level: one more than the highest of the calls that give its operands. Its results are
+// tensors of their own whose elements are not there yet. When somebody needs elements, the queue runs: level by level,
+// and in a level, the calls of one kernel together whose shared operands are the same tensors. Their rows are copied
+// together, and the results' rows to their tensors. A row's bits do not depend on the others: the compiler makes
+// variants so.
+//
+// What control does is not changed by this: shapes are checked when a call is noted, and of several calls that fail,
+// the one that was noted first gives the run's error.
+//
+// The idea is that of DyNet's batching by depth (Neubig et al., 2017) and of ACRoBat (Fegade et al., 2023), with
+// operands and shapes that are known when a call is noted. One thread at a time.
+#ifndef RVM_VM_INTERPRETER_PENDING_CALLS_H_
+#define RVM_VM_INTERPRETER_PENDING_CALLS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <span>
+#include <vector>
+
+#include "vm/link_info.h"
+#include "vm/memory/object.h"
+
+namespace rvm::vm {
+
+class KernelCaller;
+
+// Whether a tensor that owns its elements waits for the call that gives them, whose number its header's tag is.
+inline bool IsPending(const Tensor& root) { return root.data == nullptr && root.storage == TensorStorage::kInline; }
+
+class PendingCalls {
+ public:
+  // Numbers of calls fit into the tag of a header.
+  static constexpr uint32_t kMaxCalls = 4096;
+
+  // `kernels`: of the linked program; outlive the queue.
+  explicit PendingCalls(std::span<const KernelInfo> kernels);
+
+  bool empty() const { return calls_.empty(); }
+  bool is_full() const { return calls_.size() >= kMaxCalls; }
+
+  // Returns the level of the call that gives such a tensor; 0 if its elements are there.
+  uint32_t LevelOf(const Tensor& root) const { return IsPending(root) ? calls_[root.object.tag].level : 0; }
+
+  // What a call holds, in slots one behind the other: its operands (a scalar, or a tensor, of which it holds a count
+  // unless it is immortal), its results (tensors, of which it holds a count), where their elements will be, and the
+  // values of the kernel's symbols. Adds slots for a call, which the caller of this function writes before Note.
+  Slot* NewSlots(const KernelInfo& kernel);
+  // Notes the call with the newest slots. `level` is one more than that of its operands.
+  void Note(KernelCaller& caller, const KernelInfo& kernel, const uint16_t* pc, uint32_t level);
+  // Returns the number that the next call gets.
+  uint16_t next_number() const { return static_cast<uint16_t>(calls_.size()); }
+
+  // Runs all calls; `runner` lends its buffers, its workspace and its threads. Callers one of whose calls has failed
+  // have its error afterwards.
+  void Run(KernelCaller& runner);
+  // Forgets the calls of a caller whose heap is about to be reset.
+  void Forget(const KernelCaller& caller);
+
+ private:
+  static constexpr uint32_t kNone = ~uint32_t{0};
+  static constexpr size_t kTableSize = 2 * kMaxCalls;
+  // Of rows that are copied together: a variant runs on as many rows as fit.
+  static constexpr size_t kStagingBytes = 1 << 20;
+
+  struct Call {
+    KernelCaller* caller;  // null: there is nothing to do any more
+    const KernelInfo* kernel;
+    const uint16_t* pc;
+    uint32_t slots;
+    uint32_t level;
+    uint32_t next;  // of its group
+  };
+  // Calls that may run as one.
+  struct Group {
+    uint32_t level;
+    uint32_t first, last;
+    uint32_t count;
+    uint32_t place;  // in the table; kNone: not there
+  };
+  // A parameter or a result of a group, as the variant sees it.
+  struct Rows {
+    int64_t row_bytes;
+    std::byte* block;  // of the staging memory
+  };
+  struct AlignedDelete {
+    void operator()(std::byte* memory) const { operator delete[](memory, std::align_val_t{64}); }
+  };
+
+  Slot* SlotsOf(const Call& call) { return slots_.data() + call.slots; }
+  uint64_t HashOf(const Call& call);
+  bool AreAlike(const Call& a, const Call& b);
+  void Join(uint32_t call);
+  void Clear();
+
+  // These return false if a call has failed; the group's calls that have run are finished.
+  bool RunGroup(const Group& group, KernelCaller& runner);
+  bool RunAlone(Call& call, KernelCaller& runner);
+  // Runs all calls that are left one by one, in the order in which they were noted.
+  void RunInOrder(KernelCaller& runner);
+  // Runs as one the `count` calls that batch_ holds from `first` on. False: the variant does not fit them, or has
+  // failed.
+  bool RunRows(KernelCaller& runner, size_t first, size_t count);
+  // Sets sizes of rows for calls like `call`, and returns how many fit into the staging memory.
+  size_t SizeRows(const Call& call);
+  bool BindVariant(const KernelInfo& variant, const Call& call, int64_t count, KernelCaller& runner);
+  void Gather(size_t param, size_t first, size_t count);
+  void Scatter(size_t result, size_t first, size_t count);
+  // Gives results their elements, and drops what the call holds.
+  void Finish(Call& call);
+
+  std::span<const KernelInfo> kernels_;
+  std::vector<Call> calls_;
+  std::vector<Slot> slots_;
+  std::vector<Group> groups_;
+  std::vector<uint32_t> table_;  // of groups, by hash
+  std::vector<uint32_t> order_;  // of groups, by level
+  std::vector<uint32_t> batch_;  // calls of the group that runs
+  std::vector<Rows> rows_;       // of its parameters, then of its results
+  std::unique_ptr<std::byte[], AlignedDelete> staging_;
+};
+
+}  // namespace rvm::vm
+
+#endif  // RVM_VM_INTERPRETER_PENDING_CALLS_H_

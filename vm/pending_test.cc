@@ -1,0 +1,436 @@
+// Tests of kernel calls that wait and run together, in programs with variants of kernels for batches.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "serialization/assembler.h"
+#include "vm/machine.h"
+#include "vm/testing/program_builder.h"
+
+namespace rvm::vm {
+namespace {
+
+using testing::Floats;
+using testing::Int;
+
+// Kernel calls in the order in which they ran: "mix 1", or "mix 3" for three calls as one.
+std::vector<std::string>& Ran() {
+  static std::vector<std::string> ran;
+  return ran;
+}
+void Log(const char* kernel, int64_t rows) { Ran().push_back(absl::StrCat(kernel, " ", rows)); }
+
+// h + x w, for rows of 2.
+void MixRows(void* const* buffers, int64_t rows) {
+  const auto* x = static_cast<const float*>(buffers[0]);
+  const auto* h = static_cast<const float*>(buffers[1]);
+  const auto* w = static_cast<const float*>(buffers[2]);
+  auto* out = static_cast<float*>(buffers[3]);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < 2; ++j) out[2 * i + j] = h[2 * i + j] + x[2 * i] * w[j] + x[2 * i + 1] * w[2 + j];
+  }
+  Log("mix", rows);
+}
+int32_t Mix(void* const* buffers, const int64_t*, RvmKernelContext*) {
+  MixRows(buffers, 1);
+  return kRvmOk;
+}
+int32_t MixBatch(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
+  MixRows(buffers, dims[0]);
+  return kRvmOk;
+}
+
+// Row `i` of a table of `size` rows of 2.
+int32_t TakeRows(void* const* buffers, int64_t size, int64_t rows) {
+  const auto* table = static_cast<const float*>(buffers[0]);
+  const auto* indices = static_cast<const int32_t*>(buffers[1]);
+  auto* out = static_cast<float*>(buffers[2]);
+  Log("row", rows);
+  for (int64_t i = 0; i < rows; ++i) {
+    if (indices[i] < 0 || indices[i] >= size) return kRvmIndexOutOfRange;
+    for (int64_t j = 0; j < 2; ++j) out[2 * i + j] = table[2 * indices[i] + j];
+  }
+  return kRvmOk;
+}
+int32_t Row(void* const* buffers, const int64_t* dims, RvmKernelContext*) { return TakeRows(buffers, dims[0], 1); }
+int32_t RowBatch(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
+  return TakeRows(buffers, dims[0], dims[1]);
+}
+
+int32_t Total(void* const* buffers, const int64_t*, RvmKernelContext*) {
+  const auto* x = static_cast<const float*>(buffers[0]);
+  *static_cast<float*>(buffers[1]) = x[0] + x[1];
+  Log("total", 1);
+  return kRvmOk;
+}
+
+int32_t Round(void* const* buffers, const int64_t*, RvmKernelContext*) {
+  for (int64_t i = 0; i < 2; ++i) {
+    static_cast<int32_t*>(buffers[1])[i] = static_cast<int32_t>(static_cast<const float*>(buffers[0])[i]);
+  }
+  Log("round", 1);
+  return kRvmOk;
+}
+
+// Has no variant; of any length.
+int32_t Twice(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
+  for (int64_t i = 0; i < dims[0]; ++i) {
+    static_cast<float*>(buffers[1])[i] = 2 * static_cast<const float*>(buffers[0])[i];
+  }
+  Log("twice", 1);
+  return kRvmOk;
+}
+
+// x + w[0], for rows of any length.
+void ShiftRows(void* const* buffers, int64_t rows, int64_t length) {
+  float by = *static_cast<const float*>(buffers[1]);
+  for (int64_t i = 0; i < rows * length; ++i) {
+    static_cast<float*>(buffers[2])[i] = static_cast<const float*>(buffers[0])[i] + by;
+  }
+  Log("shift", rows);
+}
+int32_t Shift(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
+  ShiftRows(buffers, 1, dims[0]);
+  return kRvmOk;
+}
+int32_t ShiftBatch(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
+  ShiftRows(buffers, dims[0], dims[1]);
+  return kRvmOk;
+}
+
+// The product with w, a number that control reads at once.
+int32_t Score(void* const* buffers, const int64_t*, RvmKernelContext*) {
+  const auto* x = static_cast<const float*>(buffers[0]);
+  const auto* w = static_cast<const float*>(buffers[1]);
+  *static_cast<float*>(buffers[2]) = x[0] * w[0] + x[1] * w[1];
+  Log("score", 1);
+  return kRvmOk;
+}
+int32_t ScoreBatch(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
+  const auto* x = static_cast<const float*>(buffers[0]);
+  const auto* w = static_cast<const float*>(buffers[1]);
+  for (int64_t i = 0; i < dims[0]; ++i) {
+    static_cast<float*>(buffers[2])[i] = x[2 * i] * w[0] + x[2 * i + 1] * w[1];
+  }
+  Log("score", dims[0]);
+  return kRvmOk;
+}
+
+constexpr char kKernels[] = R"(
+  file "p.relay"
+  type T0 = Tensor[(2), float32]
+  type T1 = Tensor[(?), float32]
+  type T2 = Tensor[(1, 2), float32]
+  constant K0 = float32 (2, 2) [1, 0, 0, 1]
+  constant K1 = float32 (3, 2) [10, 11, 20, 21, 30, 31]
+  constant K2 = float32 (1) [5]
+  constant K3 = float32 (2, 2) [2, 0, 0, 2]
+  kernel N0 "mix" "mix" () {
+    param float32 (2) param float32 (2) param float32 (2, 2) result float32 (2) workspace 0 }
+  kernel N1 "mix_batch" "mix_batch" ("b") {
+    param float32 ($0, 2) param float32 ($0, 2) param float32 (2, 2) result float32 ($0, 2) workspace 0 }
+  kernel N2 "row" "row" ("n") { param float32 ($0, 2) param int32 () result float32 (2) workspace 0 }
+  kernel N3 "row_batch" "row_batch" ("n", "b") {
+    param float32 ($0, 2) param int32 ($1) result float32 ($1, 2) workspace 64 }
+  kernel N4 "total" "total" () { param float32 (2) result float32 () workspace 0 }
+  kernel N5 "twice" "twice" ("n") { param float32 ($0) result float32 ($0) workspace 0 }
+  kernel N6 "shift" "shift" ("n") { param float32 ($0) param float32 (1) result float32 ($0) workspace 0 }
+  kernel N7 "shift_batch" "shift_batch" ("b", "n") {
+    param float32 ($0, $1) param float32 (1) result float32 ($0, $1) workspace 0 }
+  kernel N8 "score" "score" () { param float32 (2) param float32 (2) result float32 () workspace 0 }
+  kernel N9 "score_batch" "score_batch" ("b") {
+    param float32 ($0, 2) param float32 (2) result float32 ($0) workspace 0 }
+  kernel N10 "round" "round" () { param float32 (2) result int32 (2) workspace 0 }
+  batch N0 N1 (2)
+  batch N2 N3 (0)
+  batch N6 N7 (1)
+  batch N8 N9 (1)
+)";
+
+std::unique_ptr<Machine> MachineOf(const std::string& functions, const MachineOptions& options = {}) {
+  auto executable = Assemble(std::string(kKernels) + functions);
+  EXPECT_TRUE(executable.ok()) << executable.status();
+  auto verified = Verify(*std::move(executable));
+  EXPECT_TRUE(verified.ok()) << verified.status();
+  auto program = Program::LinkWithKernels(
+      *verified, {Mix, MixBatch, Row, RowBatch, Total, Twice, Shift, ShiftBatch, Score, ScoreBatch, Round});
+  EXPECT_TRUE(program.ok()) << program.status();
+  Ran().clear();
+  return *Machine::Create(*program, options);
+}
+
+std::string RunEntry(Machine& machine, const std::vector<Value>& args, const std::string& entry = "main") {
+  auto result = machine.Invoke(entry, args);
+  EXPECT_EQ(machine.stats().live_objects, 0);
+  EXPECT_EQ(machine.stats().live_bytes, 0);
+  return result.ok() ? result->ToString() : std::string(result.status().message());
+}
+
+std::string Calls() { return absl::StrJoin(Ran(), ", "); }
+
+// A tree over four leaves: mix(mix(a, b), mix(c, d)).
+constexpr char kTree[] = R"(
+  entry "main" = F0 ("a", "b", "c", "d")
+  function F0 "main" params 4 result T0 {
+    r0, r1, r2, r3, r4, r5, r6: T0
+  code
+    call_kernel [r4], N0, [r0!, r1!, K0]
+    call_kernel [r5], N0, [r2!, r3!, K0]
+    call_kernel [r6], N0, [r4!, r5!, K0]
+    return r6
+  }
+)";
+const std::vector<Value> kLeaves = {Floats({1, 2}), Floats({3, 4}), Floats({5, 6}), Floats({7, 8})};
+
+TEST(PendingTest, CallsOfALevelRunAsOne) {
+  auto machine = MachineOf(kTree);
+  EXPECT_EQ(RunEntry(*machine, kLeaves), "[16f, 20f]");
+  EXPECT_EQ(Calls(), "mix 2, mix 1");
+}
+
+TEST(PendingTest, CallsWithOtherSharedOperandsStayApart) {
+  auto machine = MachineOf(R"(
+    entry "main" = F0 ("a", "b", "w")
+    function F0 "main" params 3 result T0 {
+      r0, r1: T0  r2: Tensor[(2, 2), float32]  r3, r4, r5, r6, r7: T0
+    code
+      call_kernel [r3], N0, [r0, r1, K0]
+      call_kernel [r4], N0, [r0, r1, K3]
+      call_kernel [r5], N0, [r3!, r4!, r2]
+      call_kernel [r6], N0, [r0!, r1!, r2!]
+      call_kernel [r7], N0, [r5!, r6!, K0]
+      return r7
+    }
+  )");
+  Value w = Value::Tensor(Literal::FromValues<float>(kFloat32, {2, 2}, std::vector<float>{1, 1, 0, 0}));
+  // r3 = (4, 6), r4 = (5, 8), r5 = r4 + r3 w = (9, 12), r6 = (3, 4) + (1, 1) = (4, 5).
+  EXPECT_EQ(RunEntry(*machine, {Floats({1, 2}), Floats({3, 4}), w}), "[13f, 17f]");
+  EXPECT_EQ(Calls(), "mix 1, mix 1, mix 1, mix 1, mix 1");
+}
+
+TEST(PendingTest, ControlReadsRealValues) {
+  auto machine = MachineOf(R"(
+    entry "main" = F0 ("a", "b")
+    function F0 "main" params 2 result (int64, float32) {
+      r0, r1, r2, r3: T0  r4: Tensor[(2), int32]  r5: int64  r6: float32  r7: (int64, float32)
+    code
+      call_kernel [r2], N0, [r0, r1, K0]
+      call_kernel [r4], N10, [r2!]
+      call_kernel [r3], N0, [r1!, r0!, K3]
+      get_element r5, r4, 1
+      call_kernel [r6], N4, [r3]
+      drop r3
+      drop r4
+      make_cell r7, C0, [r5, r6]
+      return r7
+    }
+    cell C0 = tuple (int64, float32) (int64, float32)
+  )");
+  // r2 = (4, 6), r3 = (1, 2) + 2 (3, 4) = (7, 10).
+  EXPECT_EQ(RunEntry(*machine, {Floats({1, 2}), Floats({3, 4})}), "(6i64, 17f)");
+  EXPECT_EQ(Calls(), "mix 1, mix 1, round 1, total 1");
+}
+
+TEST(PendingTest, NumbersOfKernelsWithVariantsAreThere) {
+  auto machine = MachineOf(R"(
+    entry "main" = F0 ("a", "b")
+    function F0 "main" params 2 result float32 {
+      r0, r1, r2: T0  r3, r4, r5: float32
+    code
+      call_kernel [r2], N0, [r0!, r1, K0]
+      call_kernel [r3], N8, [r2, r1]
+      call_kernel [r4], N8, [r1, r2]
+      drop r1
+      drop r2
+      add_f32 r5, r3, r4
+      return r5
+    }
+  )");
+  EXPECT_EQ(RunEntry(*machine, {Floats({1, 2}), Floats({3, 4})}), "72f");
+  EXPECT_EQ(Calls(), "mix 1, score 1, score 1");
+}
+
+TEST(PendingTest, ViewsAndKernelsWithoutVariantsWait) {
+  auto machine = MachineOf(R"(
+    entry "main" = F0 ("a", "b")
+    function F0 "main" params 2 result (T2, T1, T0) {
+      r0, r1, r2: T0  r3: T2  r4, r5, r6: T1  r7: T0  r8: (T2, T1, T0)
+    code
+      call_kernel [r2], N0, [r0, r1, K0]
+      retain r7, r2
+      view r3, r2, T2, []
+      retain r4, r7
+      call_kernel_dynamic [r5], N5, [r4!]
+      call_kernel_dynamic [r6], N5, [r5!]
+      drop r1
+      drop r0
+      make_cell r8, C0, [r3, r6, r7]
+      return r8
+    }
+    cell C0 = tuple (T2, T1, T0) (T2, T1, T0)
+  )");
+  EXPECT_EQ(RunEntry(*machine, {Floats({1, 2}), Floats({3, 4})}), "([[4f, 6f]], [16f, 24f], [4f, 6f])");
+  EXPECT_EQ(Calls(), "mix 1, twice 1, twice 1");
+}
+
+TEST(PendingTest, RowsOfOtherLengthsStayApart) {
+  auto machine = MachineOf(R"(
+    entry "main" = F0 ("a", "b", "c")
+    function F0 "main" params 3 result (T1, T1, T1) {
+      r0, r1, r2, r3, r4, r5: T1  r6: (T1, T1, T1)
+    code
+      call_kernel_dynamic [r3], N6, [r0!, K2]
+      call_kernel_dynamic [r4], N6, [r1!, K2]
+      call_kernel_dynamic [r5], N6, [r2!, K2]
+      make_cell r6, C0, [r3, r4, r5]
+      return r6
+    }
+    cell C0 = tuple (T1, T1, T1) (T1, T1, T1)
+  )");
+  EXPECT_EQ(RunEntry(*machine, {Floats({1, 2, 3}), Floats({4}), Floats({7, 8, 9})}),
+            "([6f, 7f, 8f], [9f], [12f, 13f, 14f])");
+  EXPECT_EQ(Calls(), "shift 2, shift 1");
+}
+
+TEST(PendingTest, RowsThatAreTooLongRunAlone) {
+  auto machine = MachineOf(R"(
+    entry "main" = F0 ("a", "b")
+    function F0 "main" params 2 result (T1, T1) {
+      r0, r1, r2, r3: T1  r4: (T1, T1)
+    code
+      call_kernel_dynamic [r2], N6, [r0!, K2]
+      call_kernel_dynamic [r3], N6, [r1!, K2]
+      make_cell r4, C0, [r2, r3]
+      return r4
+    }
+    cell C0 = tuple (T1, T1) (T1, T1)
+  )");
+  std::vector<float> values(1 << 17, 1.0F);
+  auto result = machine->Invoke("main", std::vector<Value>{Floats(values), Floats(values)});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(Calls(), "shift 1, shift 1");
+}
+
+// A chain of calls that is longer than the queue, and one beside it.
+constexpr char kChain[] = R"(
+  entry "main" = F0 ("a", "n")
+  function F0 "main" params 2 result (T0, T0) {
+    r0: T0  r1: int32  r2, r3: T0  r4: (T0, T0)
+  code
+    retain r2, r0
+    retain r3, r0
+  L0:
+    call_kernel [r2], N0, [r0, r2!, K0]
+    call_kernel [r3], N0, [r0, r3!, K0]
+    add_imm_i32 r1, r1, -1
+    branch_ne_imm r1, 0, L0
+    drop r0
+    make_cell r4, C0, [r2, r3]
+    return r4
+  }
+  cell C0 = tuple (T0, T0) (T0, T0)
+)";
+
+TEST(PendingTest, QueueRunsWhenItIsFull) {
+  auto machine = MachineOf(kChain);
+  EXPECT_EQ(RunEntry(*machine, {Floats({1, 2}), Int(5000)}), "([5001f, 10002f], [5001f, 10002f])");
+  EXPECT_EQ(Ran().size(), 5000);
+  EXPECT_EQ(Ran().front(), "mix 2");
+}
+
+TEST(PendingTest, QueueRunsWhenMemoryRunsOut) {
+  // 8192 results of 128 bytes do not fit; an eighth of the limit may wait.
+  auto machine = MachineOf(kChain, {.memory_limit_bytes = 512 << 10});
+  EXPECT_EQ(RunEntry(*machine, {Floats({1, 2}), Int(4000)}), "([4001f, 8002f], [4001f, 8002f])");
+  EXPECT_GT(Ran().size(), 4000);  // some pairs were torn apart
+  EXPECT_LT(Ran().size(), 4100);
+}
+
+TEST(PendingTest, EveryAllocationMayFail) {
+  bool ends = false;
+  for (int64_t n = 1; !ends; ++n) {
+    auto machine = MachineOf(kTree, {.fail_allocation = n});
+    auto result = machine->Invoke("main", kLeaves);
+    ends = result.ok();
+    EXPECT_EQ(machine->stats().live_objects, 0);
+    if (ends) break;
+    EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted) << result.status();
+    EXPECT_EQ(RunEntry(*machine, kLeaves), "[16f, 20f]") << n;  // and the machine goes on
+    ASSERT_LT(n, 100);
+  }
+}
+
+constexpr char kTakes[] = R"(
+  entry "main" = F0 ("i", "j", "k")
+  function F0 "take" params 3 result (T0, T0, T0) {
+    r0, r1, r2: int32  r3, r4, r5: T0  r6: (T0, T0, T0)
+  code
+    at 0:1:1
+    call_kernel_dynamic [r3], N2, [K1, r0]
+    at 0:2:2
+    call_kernel_dynamic [r4], N2, [K1, r1]
+    at 0:3:3
+    call_kernel_dynamic [r5], N2, [K1, r2]
+    at 0:4:4
+    make_cell r6, C0, [r3, r4, r5]
+    return r6
+  }
+  cell C0 = tuple (T0, T0, T0) (T0, T0, T0)
+)";
+
+TEST(PendingTest, FirstCallThatFailsGivesTheError) {
+  auto machine = MachineOf(kTakes);
+  EXPECT_EQ(RunEntry(*machine, {Int(2), Int(0), Int(1)}), "([30f, 31f], [10f, 11f], [20f, 21f])");
+  EXPECT_EQ(Calls(), "row 3");
+  EXPECT_EQ(RunEntry(*machine, {Int(2), Int(3), Int(-1)}),
+            "an index is out of range in kernel `row`\n  in `take` at p.relay:2:2");
+  EXPECT_EQ(RunEntry(*machine, {Int(2), Int(1), Int(-1)}),
+            "an index is out of range in kernel `row`\n  in `take` at p.relay:3:3");
+}
+
+TEST(PendingTest, ErrorsOfCallsComeBeforeThoseOfControl) {
+  auto machine = MachineOf(R"(
+    entry "main" = F1 ("i")
+    function F0 "take" params 1 result T0 {
+      r0: int32  r1: T0
+    code
+      at 0:1:1
+      call_kernel_dynamic [r1], N2, [K1, r0]
+      return r1
+    }
+    function F1 "main" params 1 result T0 {
+      r0: int32  r1: T0
+    code
+      at 0:7:1
+      call r1, F0, [r0]
+      at 0:8:2
+      fatal 0
+    }
+  )");
+  EXPECT_EQ(RunEntry(*machine, {Int(1)}), "no clause of this match fits the value\n  in `main` at p.relay:8:2");
+  EXPECT_EQ(
+      RunEntry(*machine, {Int(4)}),
+      "an index is out of range in kernel `row`\n  in `take` at p.relay:1:1, whose result was needed later:\n  in "
+      "`main` at p.relay:8:2");
+}
+
+TEST(PendingTest, CancelledRunsForgetTheirCalls) {
+  auto machine = MachineOf(kChain);
+  auto stop = [](void*) { return 1; };
+  auto result = machine->Invoke("main", std::vector<Value>{Floats({1, 2}), Int(100000000)},
+                                {.poll = stop, .poll_context = nullptr});
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kCancelled) << result.status();
+  Ran().clear();
+  EXPECT_EQ(RunEntry(*machine, {Floats({1, 2}), Int(3)}), "([4f, 8f], [4f, 8f])");
+  EXPECT_EQ(Calls(), "mix 2, mix 2, mix 2");
+}
+
+}  // namespace
+}  // namespace rvm::vm
