@@ -19,14 +19,14 @@
 namespace rvm::vm {
 
 struct Machine::Impl {
-  Impl(std::shared_ptr<const Program> p, const MachineOptions& options)
+  Impl(std::shared_ptr<const Program> p, const MachineOptions& options, const QueueShare& share)
       : program(std::move(p)),
         profiler(options.profiler),
         fuel(options.fuel),
         time_limit_ms(options.time_limit_ms),
         interpreter(program->executable(), program->link_info(),
                     {options.memory_limit_bytes, options.stack_limit_bytes, options.fail_allocation, options.threads,
-                     !options.runs_bytecode},
+                     !options.runs_bytecode, share},
                     profiler) {}
 
   // True in the child of a fork, where the machine's threads are not.
@@ -64,13 +64,18 @@ Machine::~Machine() {
 
 absl::StatusOr<std::unique_ptr<Machine>> Machine::Create(std::shared_ptr<const Program> program,
                                                          const MachineOptions& options) {
+  return Create(std::move(program), options, {});
+}
+
+absl::StatusOr<std::unique_ptr<Machine>> Machine::Create(std::shared_ptr<const Program> program,
+                                                         const MachineOptions& options, const QueueShare& share) {
   if (options.memory_limit_bytes < 0 || options.stack_limit_bytes < 0) {
     return absl::InvalidArgumentError("a limit of a machine is negative");
   }
   if (options.threads < 1 || options.threads > 1024) {
     return absl::InvalidArgumentError(absl::StrCat("saw ", options.threads, " threads; expected 1 to 1024"));
   }
-  return std::unique_ptr<Machine>(new Machine(std::make_unique<Impl>(std::move(program), options)));
+  return std::unique_ptr<Machine>(new Machine(std::make_unique<Impl>(std::move(program), options, share)));
 }
 
 absl::StatusOr<std::vector<Slot>> Machine::Impl::ImportArgs(const Entry& entry, std::span<const Value> args) {

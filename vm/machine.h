@@ -36,6 +36,7 @@ namespace rvm::vm {
 class Profiler;
 struct DeviceProgram;
 struct LinkInfo;
+struct QueueShare;
 
 struct LoadOptions {
   // Machine code is trusted: loading it means running it. Native executables are refused unless this is set. The
@@ -142,8 +143,12 @@ class Machine {
   const Program& program() const;
 
  private:
+  friend class Batch;
   struct Impl;
   explicit Machine(std::unique_ptr<Impl> impl);
+  // A machine of a batch.
+  static absl::StatusOr<std::unique_ptr<Machine>> Create(std::shared_ptr<const Program> program,
+                                                         const MachineOptions& options, const QueueShare& share);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -34,7 +34,7 @@ absl::Status WrongConstructor() {
 
 Execution::Execution(const Executable& executable, const LinkInfo& link, const InterpreterLimits& limits,
                      Profiler* profiler)
-    : caller(executable, link, heap, control, limits.threads, profiler, limits.memory_bytes),
+    : caller(executable, link, heap, control, limits.threads, profiler, limits.memory_bytes, limits.share),
       executable(executable),
       heap(link.layouts, control.signal(), limits.memory_bytes, limits.fail_allocation),
       arena(heap),

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "vm/interpreter/backtrace.h"
 #include "vm/interpreter/dispatch.h"
 #include "vm/interpreter/exec_cell.h"
@@ -65,7 +66,9 @@ void Interpreter::Trim() {
 
 absl::Status Interpreter::Begin(int64_t fuel, double time_limit_ms, PollHook poll) {
   execution_->fuel_limit = fuel;
-  return execution_->control.Begin(time_limit_ms, poll);
+  RVM_RETURN_IF_ERROR(execution_->control.Begin(time_limit_ms, poll));
+  if (execution_->caller.was_cancelled()) execution_->control.Cancel();
+  return absl::OkStatus();
 }
 void Interpreter::End() { execution_->control.End(); }
 void Interpreter::Cancel() { execution_->control.Cancel(); }

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "serialization/executable.h"
+#include "vm/interpreter/pending_calls.h"
 #include "vm/interpreter/run_control.h"
 #include "vm/link_info.h"
 #include "vm/memory/heap.h"
@@ -26,6 +27,7 @@ struct InterpreterLimits {
   int64_t fail_allocation;  // 0: none
   int threads;              // that run one kernel
   bool runs_native = true;  // machine code of functions, if the program has some, rather than their bytecode
+  QueueShare share = {};
 };
 
 class Interpreter {

@@ -28,7 +28,7 @@ size_t HeaderSlots(const Literal& literal) { return sizeof(Tensor) / sizeof(Slot
 }  // namespace
 
 KernelCaller::KernelCaller(const Executable& executable, const LinkInfo& link, Heap& heap, const RunControl& control,
-                           int threads, Profiler* profiler, int64_t memory_limit_bytes)
+                           int threads, Profiler* profiler, int64_t memory_limit_bytes, const QueueShare& share)
     : kernels_(link.kernels.data()),
       buffers_(link.max_kernel_tensors + 1),
       symbols_(link.max_symbols),
@@ -40,15 +40,20 @@ KernelCaller::KernelCaller(const Executable& executable, const LinkInfo& link, H
       profiler_(profiler) {
   symbols_.insert(symbols_.end(), link.shape_constants.begin(), link.shape_constants.end());
   symbols_.push_back(0);
-  if (threads > 1) {
-    pool_ = std::make_unique<ThreadPool>(threads);
-    context_.parallel_for = RunInPool;
+  pool_ = share.pool;
+  if (pool_ == nullptr && threads > 1) {
+    own_pool_ = std::make_unique<ThreadPool>(threads);
+    pool_ = own_pool_.get();
   }
+  if (pool_ != nullptr) context_.parallel_for = RunInPool;
   context_.runtime = this;
   if (link.device != nullptr) {
     device_ = std::make_unique<DeviceTensors>(*link.device, heap, memory_limit_bytes, control, profiler);
   }
-  if (link.has_batches) {
+  if (share.queue != nullptr) {
+    pending_ = share.queue;
+    waiter_ = share.waiter;
+  } else if (link.has_batches) {
     own_pending_ = std::make_unique<PendingCalls>(link.kernels);
     pending_ = own_pending_.get();
   }
@@ -193,7 +198,8 @@ void KernelCaller::Reset() {
   workspace_bytes_ = 0;
   context_.workspace = nullptr;
   if (device_ != nullptr) device_->Reset();
-  if (pending_ != nullptr) pending_->Forget(*this);
+  if (num_pending_ > 0) pending_->Forget(*this);
+  num_pending_ = 0;
   pending_bytes_ = 0;
 }
 

@@ -35,9 +35,9 @@ class KernelCaller {
  public:
   // All of these outlive the caller; `heap` and `control` need not be constructed yet. `profiler` may be null; if not,
   // `link` is what it attached to with ProbeKernel.
-  // `memory_limit_bytes`: of the memory on a device.
+  // `memory_limit_bytes`: of the memory on a device. `share`: what it shares with other callers.
   KernelCaller(const Executable& executable, const LinkInfo& link, Heap& heap, const RunControl& control, int threads,
-               Profiler* profiler, int64_t memory_limit_bytes);
+               Profiler* profiler, int64_t memory_limit_bytes, const QueueShare& share = {});
   KernelCaller(const KernelCaller&) = delete;
   KernelCaller& operator=(const KernelCaller&) = delete;
 
@@ -72,8 +72,10 @@ class KernelCaller {
   // null then. False: the run must end with TakeError().
   bool FetchToHost(Tensor* tensor);
   // Whether calls wait; and runs them. False: the run must end with TakeError().
-  bool has_pending() const { return pending_ != nullptr && !pending_->empty(); }
+  bool has_pending() const { return num_pending_ > 0; }
   bool RunPending();
+  // Whether the run, which shares a queue, was cancelled before it began.
+  bool was_cancelled() const { return waiter_ != nullptr && waiter_->IsCancelled(); }
   // The instruction whose call failed, if that was not the one which ran it; otherwise null. Until TakeError.
   const uint16_t* error_place() const { return error_place_; }
 
@@ -201,14 +203,17 @@ class KernelCaller {
   void* workspace_ = nullptr;
   Heap& heap_;
   const RunControl& control_;
-  Profiler* profiler_;                // null: none
-  std::unique_ptr<ThreadPool> pool_;  // null: kernels run on the machine's thread only
+  Profiler* profiler_;  // null: none
+  std::unique_ptr<ThreadPool> own_pool_;
+  ThreadPool* pool_ = nullptr;  // null: kernels run on the machine's thread only
   std::unique_ptr<Slot[]> constant_headers_;
   absl::Status error_;
   const uint16_t* error_place_ = nullptr;
   std::unique_ptr<PendingCalls> own_pending_;
   PendingCalls* pending_ = nullptr;  // null: no call waits
-  int64_t pending_bytes_ = 0;        // of results
+  QueueWaiter* waiter_ = nullptr;    // null: the queue is this caller's own
+  uint32_t num_pending_ = 0;         // of this caller
+  int64_t pending_bytes_ = 0;        // of their results
   struct ScalarOnDevice {
     size_t result;
     std::unique_ptr<device::Block> block;

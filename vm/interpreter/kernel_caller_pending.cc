@@ -14,8 +14,15 @@
 namespace rvm::vm {
 
 bool KernelCaller::RunPending() {
+  if (num_pending_ == 0 && !pending_->is_full()) return true;
+  if (waiter_ != nullptr) {
+    waiter_->WaitForRun();
+  } else {
+    pending_->Run(*this);
+  }
+  num_pending_ = 0;
   pending_bytes_ = 0;
-  if (!pending_->empty()) pending_->Run(*this);
+  if (error_.ok() && control_.signal().attention() != 0) error_ = control_.Poll();
   return error_.ok();
 }
 
@@ -103,6 +110,7 @@ bool KernelCaller::NoteCall(const Call& call, const uint16_t* pc, uint32_t level
   }
   std::copy_n(symbols_.begin(), kernel.desc->num_symbols, slots + params + 2 * results);
   pending_->Note(*this, kernel, pc, level);
+  ++num_pending_;
   for (size_t i = 0; i < results; ++i) {
     if (!kernel.results[i].scalar) r[call.dsts[i]] = slots[params + i];
   }

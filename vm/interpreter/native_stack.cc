@@ -52,6 +52,21 @@ rvm_leave_stack:
   movq %rdi, %rsp
   jmp .Lrvm_return_to_caller
   .size rvm_leave_stack, . - rvm_leave_stack
+
+  .p2align 4
+  .type rvm_switch_stacks, @function
+rvm_switch_stacks:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  subq $8, %rsp
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  jmp .Lrvm_return_to_caller
+  .size rvm_switch_stacks, . - rvm_switch_stacks
 )");
 #elif defined(__aarch64__)
 asm(R"(
@@ -103,6 +118,25 @@ rvm_leave_stack:
   mov sp, x0
   b .Lrvm_return_to_caller
   .size rvm_leave_stack, . - rvm_leave_stack
+
+  .p2align 4
+  .type rvm_switch_stacks, @function
+rvm_switch_stacks:
+  stp x29, x30, [sp, #-160]!
+  stp x19, x20, [sp, #16]
+  stp x21, x22, [sp, #32]
+  stp x23, x24, [sp, #48]
+  stp x25, x26, [sp, #64]
+  stp x27, x28, [sp, #80]
+  stp d8, d9, [sp, #96]
+  stp d10, d11, [sp, #112]
+  stp d12, d13, [sp, #128]
+  stp d14, d15, [sp, #144]
+  mov x9, sp
+  str x9, [x0]
+  mov sp, x1
+  b .Lrvm_return_to_caller
+  .size rvm_switch_stacks, . - rvm_switch_stacks
 )");
 #endif
 
@@ -134,6 +168,7 @@ constexpr size_t kSmallPagesBytes = kHugePageBytes;
 extern "C" {
 void rvm_call_on_stack(void* top, void (*function)(void*), void* argument, void** left);
 [[noreturn]] void rvm_leave_stack(void* left);
+void rvm_switch_stacks(void** left, void* to);
 }
 
 bool CanSwitchStacks() {
@@ -151,12 +186,14 @@ void CallOnStack(void* top, void (*function)(void* argument), void* argument, vo
   rvm_call_on_stack(top, function, argument, left);
 }
 void LeaveStack(void* left) { rvm_leave_stack(left); }
+void SwitchStacks(void** left, void* to) { rvm_switch_stacks(left, to); }
 
 #else
 
 bool CanSwitchStacks() { return false; }
 void CallOnStack(void*, void (*function)(void* argument), void* argument, void**) { function(argument); }
 void LeaveStack(void*) { __builtin_trap(); }
+void SwitchStacks(void**, void*) { __builtin_trap(); }
 
 #endif
 

@@ -18,6 +18,10 @@ void CallOnStack(void* top, void (*function)(void* argument), void* argument, vo
 // Nothing on the stack that is left is destroyed.
 [[noreturn]] void LeaveStack(void* left);
 
+// Leaves this stack, and goes on where the other one was left: `to` is what CallOnStack or SwitchStacks stored then.
+// Returns when another switch, or LeaveStack, goes to *left.
+void SwitchStacks(void** left, void* to);
+
 class NativeStack {
  public:
   // `limit_bytes`: of frames of Relay functions.

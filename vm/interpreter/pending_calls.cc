@@ -35,11 +35,17 @@ void PendingCalls::Note(KernelCaller& caller, const KernelInfo& kernel, const ui
   Join(static_cast<uint32_t>(calls_.size() - 1));
 }
 
+Slot PendingCalls::KeyOfShared(const Call& call, const Slot* slots, uint32_t param) {
+  if (call.kernel->params[param].scalar) return slots[param];
+  const Tensor* root = RootOf(AsTensor(slots[param]));
+  return AsSlot(root->data != nullptr ? root->data : root);
+}
+
 uint64_t PendingCalls::HashOf(const Call& call) {
   size_t hash = absl::HashOf(call.kernel, call.level);
   if (call.kernel->batch == nullptr) return hash;
   const Slot* slots = SlotsOf(call);
-  for (uint32_t param : call.kernel->batch->shared) hash = absl::HashOf(hash, slots[param]);
+  for (uint32_t param : call.kernel->batch->shared) hash = absl::HashOf(hash, KeyOfShared(call, slots, param));
   const Slot* symbols = slots + call.kernel->params.size() + 2 * call.kernel->results.size();
   for (uint32_t s = 0; s < call.kernel->desc->num_symbols; ++s) hash = absl::HashOf(hash, symbols[s]);
   return hash;
@@ -51,7 +57,7 @@ bool PendingCalls::AreAlike(const Call& a, const Call& b) {
   const Slot* of_a = SlotsOf(a);
   const Slot* of_b = SlotsOf(b);
   for (uint32_t param : a.kernel->batch->shared) {
-    if (of_a[param] != of_b[param]) return false;
+    if (KeyOfShared(a, of_a, param) != KeyOfShared(b, of_b, param)) return false;
   }
   size_t symbols = a.kernel->params.size() + 2 * a.kernel->results.size();
   return std::equal(of_a + symbols, of_a + symbols + a.kernel->desc->num_symbols, of_b + symbols);
@@ -91,6 +97,9 @@ void PendingCalls::Forget(const KernelCaller& caller) {
 }
 
 void PendingCalls::Run(KernelCaller& runner) {
+  stats_.calls += static_cast<int64_t>(calls_.size());
+  stats_.groups += static_cast<int64_t>(groups_.size());
+  ++stats_.runs;
   order_.resize(groups_.size());
   std::iota(order_.begin(), order_.end(), 0U);
   std::ranges::stable_sort(order_, {}, [&](uint32_t group) { return groups_[group].level; });

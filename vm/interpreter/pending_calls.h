@@ -28,9 +28,35 @@
 namespace rvm::vm {
 
 class KernelCaller;
+class PendingCalls;
+class ThreadPool;
 
 // Whether a tensor that owns its elements waits for the call that gives them, whose number its header's tag is.
 inline bool IsPending(const Tensor& root) { return root.data == nullptr && root.storage == TensorStorage::kInline; }
+
+// Counts since a queue was made.
+struct PendingStats {
+  int64_t calls = 0;   // that waited
+  int64_t groups = 0;  // calls of a level that may run as one
+  int64_t runs = 0;    // of the queue
+};
+
+// Lets a run wait until the queue that it shares with others runs.
+class QueueWaiter {
+ public:
+  virtual ~QueueWaiter() = default;
+  // Returns when the calls that were pending have run.
+  virtual void WaitForRun() = 0;
+  // Whether the run that has just begun was cancelled before. On any thread.
+  virtual bool IsCancelled() const = 0;
+};
+
+// Shared parts of machines whose calls run together. All outlive the machines.
+struct QueueShare {
+  PendingCalls* queue = nullptr;  // null: the machine has its own
+  QueueWaiter* waiter = nullptr;
+  ThreadPool* pool = nullptr;  // null: kernels run on one thread
+};
 
 class PendingCalls {
  public:
@@ -46,9 +72,9 @@ class PendingCalls {
   // Returns the level of the call that gives such a tensor; 0 if its elements are there.
   uint32_t LevelOf(const Tensor& root) const { return IsPending(root) ? calls_[root.object.tag].level : 0; }
 
-  // What a call holds, in slots one behind the other: its operands (a scalar, or a tensor, of which it holds a count
-  // unless it is immortal), its results (tensors, of which it holds a count), where their elements will be, and the
-  // values of the kernel's symbols. Adds slots for a call, which the caller of this function writes before Note.
+  // Adds slots for a call, which the caller of this function writes before Note. They are, one behind the other: its
+  // operands (a scalar, or a tensor, of which the call holds a count unless it is immortal), its results (tensors, of
+  // which it holds a count), where their elements will be, and the values of the kernel's symbols.
   Slot* NewSlots(const KernelInfo& kernel);
   // Notes the call with the newest slots. `level` is one more than that of its operands.
   void Note(KernelCaller& caller, const KernelInfo& kernel, const uint16_t* pc, uint32_t level);
@@ -61,10 +87,12 @@ class PendingCalls {
   // Forgets the calls of a caller whose heap is about to be reset.
   void Forget(const KernelCaller& caller);
 
+  const PendingStats& stats() const { return stats_; }
+
  private:
   static constexpr uint32_t kNone = ~uint32_t{0};
   static constexpr size_t kTableSize = 2 * kMaxCalls;
-  // Of rows that are copied together: a variant runs on as many rows as fit.
+  // Bytes for rows that are copied together: a variant runs on as many rows as fit.
   static constexpr size_t kStagingBytes = 1 << 20;
 
   struct Call {
@@ -92,6 +120,8 @@ class PendingCalls {
   };
 
   Slot* SlotsOf(const Call& call) { return slots_.data() + call.slots; }
+  // What calls must have in common to share an operand: its elements, if they are there, or the tensor.
+  static Slot KeyOfShared(const Call& call, const Slot* slots, uint32_t param);
   uint64_t HashOf(const Call& call);
   bool AreAlike(const Call& a, const Call& b);
   void Join(uint32_t call);
@@ -122,6 +152,7 @@ class PendingCalls {
   std::vector<uint32_t> batch_;  // calls of the group that runs
   std::vector<Rows> rows_;       // of its parameters, then of its results
   std::unique_ptr<std::byte[], AlignedDelete> staging_;
+  PendingStats stats_;
 };
 
 }  // namespace rvm::vm

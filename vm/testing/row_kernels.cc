@@ -1,0 +1,167 @@
+#include "vm/testing/row_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "serialization/assembler.h"
+
+namespace rvm::vm::testing {
+
+std::vector<std::string>& Ran() {
+  static std::vector<std::string> ran;
+  return ran;
+}
+
+std::string Calls() { return absl::StrJoin(Ran(), ", "); }
+
+namespace {
+
+void Log(const char* kernel, int64_t rows) { Ran().push_back(absl::StrCat(kernel, " ", rows)); }
+
+// h + x w, for rows of 2.
+void MixRows(void* const* buffers, int64_t rows) {
+  const auto* x = static_cast<const float*>(buffers[0]);
+  const auto* h = static_cast<const float*>(buffers[1]);
+  const auto* w = static_cast<const float*>(buffers[2]);
+  auto* out = static_cast<float*>(buffers[3]);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < 2; ++j) out[2 * i + j] = h[2 * i + j] + x[2 * i] * w[j] + x[2 * i + 1] * w[2 + j];
+  }
+  Log("mix", rows);
+}
+int32_t Mix(void* const* buffers, const int64_t*, RvmKernelContext*) {
+  MixRows(buffers, 1);
+  return kRvmOk;
+}
+int32_t MixBatch(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
+  MixRows(buffers, dims[0]);
+  return kRvmOk;
+}
+
+// Row `i` of a table of `size` rows of 2.
+int32_t TakeRows(void* const* buffers, int64_t size, int64_t rows) {
+  const auto* table = static_cast<const float*>(buffers[0]);
+  const auto* indices = static_cast<const int32_t*>(buffers[1]);
+  auto* out = static_cast<float*>(buffers[2]);
+  Log("row", rows);
+  for (int64_t i = 0; i < rows; ++i) {
+    if (indices[i] < 0 || indices[i] >= size) return kRvmIndexOutOfRange;
+    for (int64_t j = 0; j < 2; ++j) out[2 * i + j] = table[2 * indices[i] + j];
+  }
+  return kRvmOk;
+}
+int32_t Row(void* const* buffers, const int64_t* dims, RvmKernelContext*) { return TakeRows(buffers, dims[0], 1); }
+int32_t RowBatch(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
+  return TakeRows(buffers, dims[0], dims[1]);
+}
+
+int32_t Total(void* const* buffers, const int64_t*, RvmKernelContext*) {
+  const auto* x = static_cast<const float*>(buffers[0]);
+  *static_cast<float*>(buffers[1]) = x[0] + x[1];
+  Log("total", 1);
+  return kRvmOk;
+}
+
+int32_t Round(void* const* buffers, const int64_t*, RvmKernelContext*) {
+  for (int64_t i = 0; i < 2; ++i) {
+    static_cast<int32_t*>(buffers[1])[i] = static_cast<int32_t>(static_cast<const float*>(buffers[0])[i]);
+  }
+  Log("round", 1);
+  return kRvmOk;
+}
+
+// Has no variant; of any length.
+int32_t Twice(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
+  for (int64_t i = 0; i < dims[0]; ++i) {
+    static_cast<float*>(buffers[1])[i] = 2 * static_cast<const float*>(buffers[0])[i];
+  }
+  Log("twice", 1);
+  return kRvmOk;
+}
+
+// x + w[0], for rows of any length.
+void ShiftRows(void* const* buffers, int64_t rows, int64_t length) {
+  float by = *static_cast<const float*>(buffers[1]);
+  for (int64_t i = 0; i < rows * length; ++i) {
+    static_cast<float*>(buffers[2])[i] = static_cast<const float*>(buffers[0])[i] + by;
+  }
+  Log("shift", rows);
+}
+int32_t Shift(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
+  ShiftRows(buffers, 1, dims[0]);
+  return kRvmOk;
+}
+int32_t ShiftBatch(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
+  ShiftRows(buffers, dims[0], dims[1]);
+  return kRvmOk;
+}
+
+// The product with w, a number that control reads at once.
+int32_t Score(void* const* buffers, const int64_t*, RvmKernelContext*) {
+  const auto* x = static_cast<const float*>(buffers[0]);
+  const auto* w = static_cast<const float*>(buffers[1]);
+  *static_cast<float*>(buffers[2]) = x[0] * w[0] + x[1] * w[1];
+  Log("score", 1);
+  return kRvmOk;
+}
+int32_t ScoreBatch(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
+  const auto* x = static_cast<const float*>(buffers[0]);
+  const auto* w = static_cast<const float*>(buffers[1]);
+  for (int64_t i = 0; i < dims[0]; ++i) {
+    static_cast<float*>(buffers[2])[i] = x[2 * i] * w[0] + x[2 * i + 1] * w[1];
+  }
+  Log("score", dims[0]);
+  return kRvmOk;
+}
+
+constexpr char kKernels[] = R"(
+  file "p.relay"
+  type T0 = Tensor[(2), float32]
+  type T1 = Tensor[(?), float32]
+  type T2 = Tensor[(1, 2), float32]
+  constant K0 = float32 (2, 2) [1, 0, 0, 1]
+  constant K1 = float32 (3, 2) [10, 11, 20, 21, 30, 31]
+  constant K2 = float32 (1) [5]
+  constant K3 = float32 (2, 2) [2, 0, 0, 2]
+  constant K4 = float32 (2) [1, 2]
+  kernel N0 "mix" "mix" () {
+    param float32 (2) param float32 (2) param float32 (2, 2) result float32 (2) workspace 0 }
+  kernel N1 "mix_batch" "mix_batch" ("b") {
+    param float32 ($0, 2) param float32 ($0, 2) param float32 (2, 2) result float32 ($0, 2) workspace 0 }
+  kernel N2 "row" "row" ("n") { param float32 ($0, 2) param int32 () result float32 (2) workspace 0 }
+  kernel N3 "row_batch" "row_batch" ("n", "b") {
+    param float32 ($0, 2) param int32 ($1) result float32 ($1, 2) workspace 64 }
+  kernel N4 "total" "total" () { param float32 (2) result float32 () workspace 0 }
+  kernel N5 "twice" "twice" ("n") { param float32 ($0) result float32 ($0) workspace 0 }
+  kernel N6 "shift" "shift" ("n") { param float32 ($0) param float32 (1) result float32 ($0) workspace 0 }
+  kernel N7 "shift_batch" "shift_batch" ("b", "n") {
+    param float32 ($0, $1) param float32 (1) result float32 ($0, $1) workspace 0 }
+  kernel N8 "score" "score" () { param float32 (2) param float32 (2) result float32 () workspace 0 }
+  kernel N9 "score_batch" "score_batch" ("b") {
+    param float32 ($0, 2) param float32 (2) result float32 ($0) workspace 0 }
+  kernel N10 "round" "round" () { param float32 (2) result int32 (2) workspace 0 }
+  batch N0 N1 (2)
+  batch N2 N3 (0)
+  batch N6 N7 (1)
+  batch N8 N9 (1)
+)";
+
+}  // namespace
+
+std::shared_ptr<const Program> LinkRowKernels(const std::string& functions) {
+  auto executable = Assemble(kKernels + functions);
+  EXPECT_TRUE(executable.ok()) << executable.status();
+  auto verified = Verify(*std::move(executable));
+  EXPECT_TRUE(verified.ok()) << verified.status();
+  auto program = Program::LinkWithKernels(
+      *verified, {Mix, MixBatch, Row, RowBatch, Total, Twice, Shift, ShiftBatch, Score, ScoreBatch, Round});
+  EXPECT_TRUE(program.ok()) << program.status();
+  Ran().clear();
+  return *program;
+}
+
+}  // namespace rvm::vm::testing
