@@ -68,6 +68,7 @@ std::string_view KindName(Kind kind) {
     case Kind::kProgram: return "rvm_program";
     case Kind::kMachine: return "rvm_machine";
     case Kind::kValue: return "rvm_value";
+    case Kind::kBatch: return "rvm_batch";
     case Kind::kReleased: return "a released object";
   }
   return "something else";  // foreign memory

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "base/value.h"
 #include "include/relayvm/relayvm.h"
+#include "vm/batch.h"
 #include "vm/machine.h"
 #include "vm/profiler/profiler.h"
 
@@ -26,6 +27,7 @@ enum class Kind : uint32_t {
   kProgram = 0x52565031,
   kMachine = 0x52564d31,
   kValue = 0x52565631,
+  kBatch = 0x52564231,
   kReleased = 0x5256dead,
 };
 
@@ -91,6 +93,13 @@ struct MachineState {
   std::atomic<bool> is_busy = false;
 };
 
+// State of a batch, which outlives the handle if that is freed while a thread drives it.
+struct BatchState {
+  std::shared_ptr<RunCounts> counts;  // of its program
+  std::unique_ptr<vm::Batch> batch;
+  std::atomic<bool> is_busy = false;
+};
+
 }  // namespace rvm::capi
 
 struct rvm_error : rvm::capi::Object<rvm_error, rvm::capi::Kind::kError> {
@@ -107,6 +116,10 @@ struct rvm_program : rvm::capi::Object<rvm_program, rvm::capi::Kind::kProgram> {
 
 struct rvm_machine : rvm::capi::Object<rvm_machine, rvm::capi::Kind::kMachine> {
   std::shared_ptr<rvm::capi::MachineState> state;
+};
+
+struct rvm_batch : rvm::capi::Object<rvm_batch, rvm::capi::Kind::kBatch> {
+  std::shared_ptr<rvm::capi::BatchState> state;
 };
 
 struct rvm_value : rvm::capi::Object<rvm_value, rvm::capi::Kind::kValue> {

@@ -14,63 +14,16 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "capi/handles.h"
+#include "capi/run_options.h"
 #include "capi/sized_struct.h"
 #include "vm/profiler/profile_report.h"
 
 namespace rvm::capi {
 namespace {
 
-// One thread at a time has the machine.
-class Turn {
- public:
-  explicit Turn(MachineState& state) : state_(state), is_mine_(!state.is_busy.exchange(true)) {}
-  ~Turn() {
-    if (is_mine_) state_.is_busy = false;
-  }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  bool is_mine() const { return is_mine_; }
-
- private:
-  MachineState& state_;
-  bool is_mine_;
-};
-
 rvm_error* Busy() {
   return NewError(RVM_INVALID_ARGUMENT,
                   "the machine is running in another thread; expected one thread at a time: create a machine for each");
-}
-
-template <typename T>  // a number; NaN is none that may be given
-rvm_error* CheckLimit(const char* name, T value) {
-  if (value >= 0) return nullptr;
-  return NewError(RVM_INVALID_ARGUMENT, absl::StrCat("`", name, "` is ", value, "; expected 0 or more"));
-}
-
-rvm_error* ReadOptions(const rvm_machine_options* given, rvm_machine_options& options) {
-  absl::Status status = ReadStruct(given, "rvm_machine_options", options);
-  if (!status.ok()) return ErrorOf(status, RVM_INVALID_ARGUMENT);
-  if (rvm_error* error = CheckLimit("memory_limit", options.memory_limit)) return error;
-  if (rvm_error* error = CheckLimit("stack_limit", options.stack_limit)) return error;
-  if (rvm_error* error = CheckLimit("fuel", options.fuel)) return error;
-  if (rvm_error* error = CheckLimit("time_limit_ms", options.time_limit_ms)) return error;
-  if (options.threads > 1024) {
-    return NewError(RVM_INVALID_ARGUMENT, absl::StrCat("`threads` is ", options.threads, "; expected 1024 at most"));
-  }
-  return nullptr;
-}
-
-rvm_error* ReadRunOptions(const rvm_run_options* given, vm::RunOptions& options) {
-  rvm_run_options read;
-  absl::Status status = ReadStruct(given, "rvm_run_options", read);
-  if (!status.ok()) return ErrorOf(status, RVM_INVALID_ARGUMENT);
-  if (rvm_error* error = CheckLimit("fuel", read.fuel)) return error;
-  if (rvm_error* error = CheckLimit("time_limit_ms", read.time_limit_ms)) return error;
-  if (read.fuel > 0) options.fuel = read.fuel;
-  if (read.time_limit_ms > 0) options.time_limit_ms = read.time_limit_ms;
-  options.poll = read.poll;
-  options.poll_context = read.poll_context;
-  return nullptr;
 }
 
 std::string ProfileText(const MachineState& state, rvm_profile_format format) {
@@ -111,14 +64,9 @@ rvm_error* rvm_machine_create(rvm_program* program, const rvm_machine_options* g
   if (rvm_error* error = rvm_program::Check(program, "program")) return error;
   if (out == nullptr) return NullArgument("out", "rvm_machine*");
   rvm_machine_options read;
-  if (rvm_error* error = rvm::capi::ReadOptions(given, read)) return error;
-  auto state = std::make_shared<rvm::capi::MachineState>();
   rvm::vm::MachineOptions options;
-  if (read.memory_limit > 0) options.memory_limit_bytes = read.memory_limit;
-  if (read.stack_limit > 0) options.stack_limit_bytes = read.stack_limit;
-  if (read.fuel > 0) options.fuel = read.fuel;
-  if (read.time_limit_ms > 0) options.time_limit_ms = read.time_limit_ms;
-  if (read.threads > 0) options.threads = static_cast<int>(read.threads);
+  if (rvm_error* error = rvm::capi::ReadMachineOptions(given, read, options)) return error;
+  auto state = std::make_shared<rvm::capi::MachineState>();
   if (read.profile != 0 || read.trace_events > 0) {
     state->profiler = std::make_unique<rvm::vm::Profiler>(read.trace_events);
     options.profiler = state->profiler.get();
@@ -148,18 +96,13 @@ rvm_error* rvm_machine_run_with(rvm_machine* machine, const char* entry, rvm_val
                                 const rvm_run_options* given, rvm_value** out) {
   if (rvm_error* error = rvm_machine::Check(machine, "machine")) return error;
   if (entry == nullptr) return NullArgument("entry", "name of an entry");
-  if (args == nullptr && count > 0) return NullArgument("args", "array of rvm_value*");
   if (out == nullptr) return NullArgument("out", "rvm_value*");
   rvm::vm::RunOptions options;
   if (rvm_error* error = rvm::capi::ReadRunOptions(given, options)) return error;
   std::vector<rvm::Value> values;
-  values.reserve(count);
-  for (size_t i = 0; i < count; ++i) {
-    if (!rvm_value::Is(args[i])) return rvm_value::Check(args[i], absl::StrCat("args[", i, "]"));
-    values.push_back(args[i]->value);
-  }
+  if (rvm_error* error = rvm::capi::ReadArguments(args, count, values)) return error;
   std::shared_ptr<rvm::capi::MachineState> state = machine->state;
-  rvm::capi::Turn turn(*state);
+  rvm::capi::Turn turn(state->is_busy);
   if (!turn.is_mine()) return rvm::capi::Busy();
   state->entry = entry;
   auto began = std::chrono::steady_clock::now();
@@ -179,7 +122,7 @@ void rvm_machine_cancel(rvm_machine* machine) {
 
 rvm_error* rvm_machine_trim(rvm_machine* machine) {
   if (rvm_error* error = rvm_machine::Check(machine, "machine")) return error;
-  rvm::capi::Turn turn(*machine->state);
+  rvm::capi::Turn turn(machine->state->is_busy);
   if (!turn.is_mine()) return rvm::capi::Busy();
   machine->state->machine->Trim();
   return nullptr;
@@ -190,7 +133,7 @@ rvm_error* rvm_machine_get_stats(rvm_machine* machine, rvm_machine_stats* out) {
   if (out == nullptr) return NullArgument("out", "rvm_machine_stats");
   absl::Status status = rvm::capi::CheckStructSize(out->struct_size, "rvm_machine_stats");
   if (!status.ok()) return rvm::capi::ErrorOf(status, RVM_INVALID_ARGUMENT);
-  rvm::capi::Turn turn(*machine->state);
+  rvm::capi::Turn turn(machine->state->is_busy);
   if (!turn.is_mine()) return rvm::capi::Busy();
   rvm::vm::MachineStats stats = machine->state->machine->stats();
   rvm_machine_stats all = {.struct_size = sizeof(all),
@@ -209,7 +152,7 @@ rvm_error* rvm_machine_profile(rvm_machine* machine, rvm_profile_format format, 
   if (format < RVM_PROFILE_TABLES || format > RVM_PROFILE_TRACE) {
     return rvm::capi::NewError(RVM_INVALID_ARGUMENT, "argument `format`: saw a number that is no rvm_profile_format");
   }
-  rvm::capi::Turn turn(*machine->state);
+  rvm::capi::Turn turn(machine->state->is_busy);
   if (!turn.is_mine()) return rvm::capi::Busy();
   if (machine->state->profiler == nullptr) {
     return rvm::capi::NewError(RVM_INVALID_ARGUMENT,

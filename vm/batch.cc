@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -42,7 +44,6 @@ class QueueRunner {
   }
 
   PendingCalls& queue() { return queue_; }
-  const PendingCalls& queue() const { return queue_; }
   ThreadPool* pool() { return pool_.get(); }
   void Run() { queue_.Run(caller_); }
 
@@ -150,6 +151,7 @@ struct Batch::Impl {
   // Calls back for lanes that are done. Returns whether there were any.
   bool FinishLanes();
   std::optional<Request> TakeRequest();
+  void RunQueue();
 
   std::shared_ptr<const Program> program;
   BatchOptions options;
@@ -157,9 +159,10 @@ struct Batch::Impl {
   std::vector<std::unique_ptr<Lane>> lanes;
   pid_t process = getpid();
   mutable std::mutex mutex;  // of what follows, and of which request a lane has
+  mutable std::condition_variable has_request;
   std::deque<Request> inbox;
   Ticket next_ticket = 1;
-  int64_t ended = 0;
+  BatchStats stats;
 };
 
 Batch::Batch(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -188,6 +191,7 @@ Batch::Ticket Batch::Submit(std::string entry, std::vector<Value> args, const Ru
   std::lock_guard lock(impl_->mutex);
   Ticket ticket = impl_->next_ticket++;
   impl_->inbox.push_back({ticket, std::move(entry), std::move(args), options, std::move(done)});
+  impl_->has_request.notify_all();
   return ticket;
 }
 
@@ -202,7 +206,7 @@ void Batch::Cancel(Ticket ticket) {
     if (it == impl_->inbox.end()) return;
     done = std::move(it->done);
     impl_->inbox.erase(it);
-    ++impl_->ended;
+    ++impl_->stats.requests;
   }
   done(absl::CancelledError("cancelled"));
 }
@@ -233,7 +237,7 @@ bool Batch::Impl::Admit() {
           lane->Begin(*std::move(request));
         } else {
           refused.emplace_back(std::move(request->done), std::move(status));
-          ++ended;
+          ++stats.requests;
         }
       }
       is_busy |= lane->state() != Lane::State::kFree;
@@ -252,11 +256,18 @@ bool Batch::Impl::FinishLanes() {
     {
       std::lock_guard lock(mutex);
       end = lane->Finish();
-      ++ended;
+      ++stats.requests;
     }
     end->first(std::move(end->second));
   }
   return any;
+}
+
+void Batch::Impl::RunQueue() {
+  runner.Run();
+  std::lock_guard lock(mutex);
+  stats.calls = runner.queue().stats().calls;
+  stats.groups = runner.queue().stats().groups;
 }
 
 void Batch::Drive() {
@@ -267,7 +278,7 @@ void Batch::Drive() {
     }
     // The requests that follow run up to where the others wait.
     if (impl_->FinishLanes()) continue;
-    impl_->runner.Run();
+    impl_->RunQueue();
     for (const std::unique_ptr<Lane>& lane : lanes) {
       if (lane->state() == Lane::State::kWaits) lane->Resume();
     }
@@ -275,10 +286,17 @@ void Batch::Drive() {
   }
 }
 
+bool Batch::WaitForRequest(double milliseconds) const {
+  constexpr double kLongestMs = 1e10;  // some months
+  std::unique_lock lock(impl_->mutex);
+  return impl_->has_request.wait_for(lock,
+                                     std::chrono::duration<double, std::milli>(std::min(milliseconds, kLongestMs)),
+                                     [&] { return !impl_->inbox.empty(); });
+}
+
 BatchStats Batch::stats() const {
   std::lock_guard lock(impl_->mutex);
-  const PendingStats& pending = impl_->runner.queue().stats();
-  return {impl_->ended, pending.calls, pending.groups};
+  return impl_->stats;
 }
 
 }  // namespace rvm::vm

@@ -58,7 +58,10 @@ class Batch {
   void Cancel(Ticket ticket);
   // Runs requests until none is left.
   void Drive();
+  // Returns whether there is a request, for which it waits no longer than that. Callable from any thread.
+  bool WaitForRequest(double milliseconds) const;
 
+  // Returns the counts as they were when the queue ran last. Callable from any thread.
   BatchStats stats() const;
 
  private:

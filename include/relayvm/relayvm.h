@@ -36,6 +36,7 @@ extern "C" {
 typedef struct rvm_error rvm_error;
 typedef struct rvm_program rvm_program; /* verified and linked */
 typedef struct rvm_machine rvm_machine; /* heap, stack and limits of one run at a time */
+typedef struct rvm_batch rvm_batch;     /* requests of a program that run together */
 typedef struct rvm_value rvm_value;     /* tensor, tuple, constructor, reference or closure */
 struct DLManagedTensor;                 /* dlpack.h, which is not needed here */
 struct DLManagedTensorVersioned;
@@ -178,6 +179,42 @@ RVM_API rvm_error* rvm_machine_get_stats(rvm_machine* machine, rvm_machine_stats
 typedef enum { RVM_PROFILE_TABLES = 0, RVM_PROFILE_JSON = 1, RVM_PROFILE_TRACE = 2 } rvm_profile_format;
 /* What the runs of a machine made with `profile` did: tables for people, JSON, or a trace for ui.perfetto.dev. */
 RVM_API rvm_error* rvm_machine_profile(rvm_machine* machine, rvm_profile_format format, char** out);
+
+/* ---- batches */
+
+typedef struct {
+  uint32_t struct_size;
+  uint32_t lanes;                     /* requests that run at once, on one thread; 0: 8 */
+  const rvm_machine_options* machine; /* of each lane; its threads are for all of them, and it does not profile */
+} rvm_batch_options;                  /* NULL: the defaults */
+
+/* Kernel calls of requests run together where the program was compiled with variants for that (relayvm compile
+ * --batch); otherwise one request runs after another. A result does not depend on the requests that ran beside it. */
+RVM_API rvm_error* rvm_batch_create(rvm_program* program, const rvm_batch_options* options, rvm_batch** out);
+/* Requests that have not ended are dropped, and nobody is called back; if a thread drives the batch, once it returns.
+ */
+RVM_API void rvm_batch_free(rvm_batch* batch);
+/* Takes over `error` or `result`; the other one is NULL. */
+typedef void (*rvm_batch_done)(void* context, rvm_error* error, rvm_value* result);
+/* Adds a request, which begins when a lane is free. `done` is called once, by the thread that drives the batch, or by
+ * the one that cancels the request before it began. `options` have no poll function. Any thread may call this, `done`
+ * too. `ticket` may be NULL. */
+RVM_API rvm_error* rvm_batch_submit(rvm_batch* batch, const char* entry, rvm_value* const* args, size_t count,
+                                    const rvm_run_options* options, rvm_batch_done done, void* context,
+                                    uint64_t* ticket);
+/* Ends a request with RVM_CANCELLED, if it has not ended. Any thread may call this. */
+RVM_API void rvm_batch_cancel(rvm_batch* batch, uint64_t ticket);
+/* Runs requests until none is left; waits for the first one no longer than wait_ms. One thread at a time. */
+RVM_API rvm_error* rvm_batch_drive(rvm_batch* batch, double wait_ms);
+
+typedef struct {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t requests; /* that have ended */
+  int64_t calls;    /* of kernels, that waited for others */
+  int64_t groups;   /* of calls that ran together */
+} rvm_batch_stats;
+RVM_API rvm_error* rvm_batch_get_stats(rvm_batch* batch, rvm_batch_stats* out);
 
 /* ---- values */
 

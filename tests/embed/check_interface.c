@@ -194,6 +194,45 @@ static void lists(void) {
   rvm_value_release(tensor);
 }
 
+static int ended;
+
+static void batch_done(void* context, rvm_error* error, rvm_value* result) {
+  ++ended;
+  EXPECT((error == NULL) != (result == NULL));
+  *(rvm_code*)context = rvm_error_code(error);
+  rvm_error_free(error);
+  rvm_value_release(result);
+}
+
+/* Requests of a program without variants, one of them wrong, one cancelled. */
+static void check_batches(rvm_program* program, rvm_value* list) {
+  rvm_batch* batch;
+  rvm_batch_options options = {.struct_size = sizeof(options), .lanes = 2000};
+  FAILS(rvm_batch_create(program, &options, &batch), RVM_INVALID_ARGUMENT, "`lanes` is 2000");
+  rvm_machine_options machine = {.struct_size = sizeof(machine), .profile = 1};
+  options = (rvm_batch_options){.struct_size = sizeof(options), .lanes = 2, .machine = &machine};
+  FAILS(rvm_batch_create(program, &options, &batch), RVM_INVALID_ARGUMENT, "does not profile");
+  OK(rvm_batch_create(program, NULL, &batch));
+  rvm_code codes[3] = {RVM_INTERNAL, RVM_INTERNAL, RVM_INTERNAL};
+  uint64_t ticket = 0;
+  OK(rvm_batch_submit(batch, "total", &list, 1, NULL, batch_done, &codes[0], NULL));
+  OK(rvm_batch_submit(batch, "none", &list, 1, NULL, batch_done, &codes[1], NULL));
+  OK(rvm_batch_submit(batch, "total", &list, 1, NULL, batch_done, &codes[2], &ticket));
+  rvm_batch_cancel(batch, ticket);
+  EXPECT(ended == 1 && codes[2] == RVM_CANCELLED);
+  OK(rvm_batch_drive(batch, 0));
+  EXPECT(ended == 3 && codes[0] == RVM_OK && codes[1] == RVM_INVALID_ARGUMENT);
+  OK(rvm_batch_drive(batch, 1));
+  FAILS(rvm_batch_drive(batch, -1), RVM_INVALID_ARGUMENT, "`wait_ms` is -1");
+  FAILS(rvm_batch_submit(batch, "total", &list, 1, NULL, NULL, NULL, NULL), RVM_INVALID_ARGUMENT, "`done`");
+  rvm_batch_stats stats = {.struct_size = sizeof(stats)};
+  OK(rvm_batch_get_stats(batch, &stats));
+  EXPECT(stats.requests == 3 && stats.calls == 0);
+  OK(rvm_batch_submit(batch, "total", &list, 1, NULL, batch_done, &codes[0], NULL)); /* dropped */
+  rvm_batch_free(batch);
+  EXPECT(ended == 3);
+}
+
 static void runs(void) {
   rvm_program* program = load("values.rvm");
   rvm_machine* machine = NULL;
@@ -245,6 +284,8 @@ static void runs(void) {
   FAILS(rvm_machine_profile(machine, RVM_PROFILE_JSON, &profile), RVM_INVALID_ARGUMENT, "`profile`");
   OK(rvm_machine_trim(machine));
   rvm_machine_free(machine);
+
+  check_batches(program, list);
 
   rvm_machine_options watched = {.struct_size = sizeof(watched), .profile = 1, .trace_events = 100};
   OK(rvm_machine_create(program, &watched, &machine));

@@ -120,7 +120,7 @@ class PendingCalls {
   };
 
   Slot* SlotsOf(const Call& call) { return slots_.data() + call.slots; }
-  // What calls must have in common to share an operand: its elements, if they are there, or the tensor.
+  // Returns what equal shared operands have in common: their elements, if these are there; otherwise the tensor.
   static Slot KeyOfShared(const Call& call, const Slot* slots, uint32_t param);
   uint64_t HashOf(const Call& call);
   bool AreAlike(const Call& a, const Call& b);

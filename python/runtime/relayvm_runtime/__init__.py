@@ -13,14 +13,15 @@ import pickle
 
 from . import _files, _html
 from ._arguments import Importer
+from ._batch import Batch, BatchStats, Request
 from ._errors import (Cancelled, DeadlineExceeded, DeviceFailed, Error, FileError, InvalidArgument, InvalidFile, ProgramFailed,
                       ResourceExhausted, UnsupportedFile, UntrustedCode, check)
 from ._library import LoadOptions, lib
 from ._session import Argument, Entry, Function, Profile, RunStats, Session, Signature, Stats, check_limits, run_stats
 from ._values import Adt, Closure, Ref, adt, from_handle
 
-__all__ = ["Adt", "Argument", "Cancelled", "Closure", "DeadlineExceeded", "DeviceFailed", "Error", "Executable", "FileError", "Function",
-           "InvalidArgument", "InvalidFile", "Profile", "ProgramFailed", "Ref", "ResourceExhausted", "RunStats", "Session", "Signature",
+__all__ = ["Adt", "Argument", "Batch", "BatchStats", "Cancelled", "Closure", "DeadlineExceeded", "DeviceFailed", "Error", "Executable", "FileError", "Function",
+           "InvalidArgument", "InvalidFile", "Profile", "ProgramFailed", "Ref", "Request", "ResourceExhausted", "RunStats", "Session", "Signature",
            "Stats", "UnsupportedFile", "UntrustedCode", "adt", "load", "verify"]
 _version = lib.rvm_version()
 __version__ = f"{_version >> 16}.{_version >> 8 & 255}.{_version & 255}"
@@ -136,6 +137,10 @@ class Executable:
     def session(self, **limits):
         """A Session; its keyword arguments are those of Session."""
         return Session(self, **limits)
+
+    def batch(self, **options):
+        """A Batch, which runs requests together; its keyword arguments are those of Batch."""
+        return Batch(self, **options)
 
     def with_limits(self, *, threads=None, memory_limit=None, stack_limit=None, fuel=None, time_limit=None):
         """The same program, whose calls have these limits; those that are not given stay. Limits are as of Session.

@@ -74,10 +74,14 @@ _BY_CODE = {
 
 def check(error):
     """Raises an rvm_error*, which may be null, and frees it."""
-    if not error:
-        return
+    if error:
+        raise error_of(error)
+
+
+def error_of(error):
+    """An rvm_error* as an exception; frees it."""
     code = lib.rvm_code_name(lib.rvm_error_code(error)).decode()
     texts = [f(error).decode(errors="replace")
              for f in (lib.rvm_error_message, lib.rvm_error_backtrace, lib.rvm_error_limit)]
     lib.rvm_error_free(error)
-    raise _BY_CODE.get(code, Error)(texts[0], code, *texts[1:])
+    return _BY_CODE.get(code, Error)(texts[0], code, *texts[1:])

@@ -3,7 +3,7 @@
 import ctypes
 import os
 import types
-from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint8, c_uint16, c_uint32, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 
 
 class DType(ctypes.Structure):
@@ -29,6 +29,15 @@ class MachineStats(ctypes.Structure):
                 ("reserved_bytes", c_int64), ("allocations", c_int64)]
 
 
+class BatchOptions(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint32), ("lanes", c_uint32), ("machine", POINTER(MachineOptions))]
+
+
+class BatchStats(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint32), ("reserved", c_uint32), ("requests", c_int64), ("calls", c_int64),
+                ("groups", c_int64)]
+
+
 class RunOptions(ctypes.Structure):
     _fields_ = [("struct_size", c_uint32), ("reserved", c_uint32), ("fuel", c_int64), ("time_limit_ms", c_double),
                 ("poll", c_void_p), ("poll_context", c_void_p)]
@@ -46,6 +55,7 @@ class ValueInfo(ctypes.Structure):
 
 
 RELEASE = ctypes.CFUNCTYPE(None, c_void_p)
+DONE = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)
 OUT = POINTER(c_void_p)
 # name: result, arguments. void* results are handles; errors, too. ctypes releases the interpreter's lock during calls of
 # these, which may take long.
@@ -60,6 +70,13 @@ _LONG_FUNCTIONS = {
     "rvm_machine_run_with": (c_void_p, [c_void_p, c_char_p, POINTER(c_void_p), c_size_t, POINTER(RunOptions), OUT]),
     "rvm_machine_trim": (c_void_p, [c_void_p]),
     "rvm_machine_profile": (c_void_p, [c_void_p, c_int, OUT]),
+    "rvm_batch_create": (c_void_p, [c_void_p, POINTER(BatchOptions), OUT]),
+    "rvm_batch_free": (None, [c_void_p]),
+    "rvm_batch_submit": (c_void_p, [c_void_p, c_char_p, POINTER(c_void_p), c_size_t, POINTER(RunOptions), DONE, c_void_p,
+                                    POINTER(c_uint64)]),
+    "rvm_batch_cancel": (None, [c_void_p, c_uint64]),
+    "rvm_batch_drive": (c_void_p, [c_void_p, c_double]),
+    "rvm_batch_get_stats": (c_void_p, [c_void_p, POINTER(BatchStats)]),
 }
 # Calls of these keep the lock, since to give it up and get it back would take longer.
 _SHORT_FUNCTIONS = {

@@ -177,6 +177,14 @@ def check_limits(limits):
             raise InvalidArgument(f"`{name}` is {value}; expected more than 0", "invalid-argument")
 
 
+def machine_options(threads=1, memory_limit=None, stack_limit=None, fuel=None, time_limit=None):
+    """MachineOptions with these limits. Raises InvalidArgument."""
+    check_limits({"memory_limit": memory_limit, "stack_limit": stack_limit, "fuel": fuel, "time_limit": time_limit,
+                  "threads": threads})
+    return MachineOptions(ctypes.sizeof(MachineOptions), threads, memory_limit or 0, stack_limit or 0, fuel or 0,
+                          (time_limit or 0) * 1e3)
+
+
 class Session:
     """Heap, stack and limits of one run at a time, for one thread at a time; only cancel() is for any thread.
 
@@ -189,11 +197,9 @@ class Session:
 
     def __init__(self, executable, *, threads=1, memory_limit=None, stack_limit=None, fuel=None, time_limit=None,
                  profile=False, trace_events=0):
-        check_limits({"memory_limit": memory_limit, "stack_limit": stack_limit, "fuel": fuel, "time_limit": time_limit,
-                      "threads": threads})
         self._pointer, self._executable = None, executable
-        options = MachineOptions(ctypes.sizeof(MachineOptions), threads, memory_limit or 0, stack_limit or 0, fuel or 0,
-                                 (time_limit or 0) * 1e3, bool(profile), trace_events)
+        options = machine_options(threads, memory_limit, stack_limit, fuel, time_limit)
+        options.profile, options.trace_events = bool(profile), trace_events
         out = ctypes.c_void_p()
         check(lib.rvm_machine_create(executable._pointer, ctypes.byref(options), ctypes.byref(out)))
         self._pointer = out.value
