@@ -162,6 +162,38 @@ class Profile(relayvm.TestCase):
         self.assertIn("saw `0` for --seconds; expected a number above 0, such as 10 or 0.5",
                       self.error("bench", self.path("fib.relay"), "5", "--seconds", "0"))
 
+    def test_bench_of_a_batch(self):
+        source = self.path("fib.relay", FIB)
+        for options in (["--lanes", "3"], ["--rate", "20000"], ["--lanes", "2", "--rate", "20000", "--seconds", "0.05"]):
+            text = self.tool("bench", source, "8", *options, *(() if "--seconds" in options else ("--runs", "40")), "--json",
+                             self.path("b.json"))
+            report = self.read_json("b.json")
+            self.assertEqual(report["lanes"], 8 if options[0] == "--rate" else int(options[1]))
+            if "--seconds" not in options:
+                self.assertEqual(report["latency"]["runs"], 40)
+            self.assertIn(f"a batch of {report['lanes']} lanes, 1 threads", text)
+            self.assertEqual("20000 requests a second at random" in text, "--rate" in options)
+        self.assertIn("`--instances` excludes `--lanes`", self.error("bench", source, "--lanes", "3", "--instances", "2", "8"))
+        self.assertIn("out of fuel", self.error("bench", source, "--fuel", "3", "--lanes", "2", "20"))
+
+    # ---- calls of a file
+
+    def test_calls_of_a_file(self):
+        source = self.path("fib.relay", FIB)
+        calls = self.path("calls.txt", "# some\n5\n\n10\n7\n")
+        for options in ((), ("--lanes", "1"), ("--lanes", "8")):
+            self.assertEqual(self.tool("run", source, "--args-file", calls, *options), "5i64\n55i64\n13i64\n")
+            failed = relayvm.run(relayvm.COMPILER, "run", source, "--args-file", self.path("c2.txt", "2\n30\n3\n40\n"), "--fuel", "50",
+                                 *options)
+            self.assertEqual((failed.returncode, failed.stdout), (1, "1i64\n\n2i64\n\n"))
+            self.assertIn("2 of 4 calls failed; call 2: out of fuel", failed.stderr)
+            self.assertIn("--fuel sets another", failed.stderr)
+        self.assertIn("`--lanes` is for the calls of an `--args-file`", self.error("run", source, "--lanes", "2", "5"))
+        self.assertIn("`--args-file` excludes `--out`, `--repeat` and `--stats`",
+                      self.error("run", source, "--args-file", calls, "--stats"))
+        self.assertIn("`--args-file` has many calls", self.error("profile", source, "--args-file", calls))
+        self.assertIn("saw 5000 lanes; expected 1 to 1024", self.error("run", source, "--args-file", calls, "--lanes", "5000"))
+
     def test_bench_errors(self):
         source = self.path("fib.relay", FIB)
         self.assertIn("`--runs` and `--seconds` exclude each other",

@@ -1,5 +1,6 @@
 #include "tools/arguments.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -110,6 +111,56 @@ absl::StatusOr<std::vector<Value>> ReadArguments(const Executable& executable, c
         "saw ", texts.values.size(), texts.values.size() == 1 ? " argument" : " arguments", "; expected ", call));
   }
   return ReadArguments(executable, types, texts);
+}
+
+// Splits at blanks, as a shell does; quotes of either kind keep words together.
+static absl::StatusOr<std::vector<std::string>> SplitWords(std::string_view line) {
+  std::vector<std::string> words;
+  bool in_word = false;
+  char quote = 0;
+  for (char c : line) {
+    if (quote != 0) {
+      if (c == quote) {
+        quote = 0;
+      } else {
+        words.back() += c;
+      }
+      continue;
+    }
+    bool blank = c == ' ' || c == '\t' || c == '\r';
+    if (!blank && !in_word) words.emplace_back();
+    in_word = !blank;
+    if (c == '\'' || c == '"') {
+      quote = c;
+    } else if (!blank) {
+      words.back() += c;
+    }
+  }
+  if (quote != 0) return absl::InvalidArgumentError("a quote has no end");
+  return words;
+}
+
+absl::StatusOr<std::vector<std::vector<Value>>> ReadArgumentLines(const Executable& executable,
+                                                                  const std::string& entry, const std::string& path) {
+  RVM_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+  std::vector<std::vector<Value>> lines;
+  int64_t number = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = std::min(text.find('\n', begin), text.size());
+    std::string_view line(text.data() + begin, end - begin);
+    begin = end + 1;
+    ++number;
+    absl::StatusOr<std::vector<std::string>> words = SplitWords(line);
+    if (words.ok() && (words->empty() || words->front().starts_with("#"))) continue;
+    absl::StatusOr<std::vector<Value>> args =
+        words.ok() ? ReadArguments(executable, entry, {.values = *std::move(words), .file = ""}) : words.status();
+    if (!args.ok()) {
+      return absl::Status(args.status().code(), absl::StrCat(path, ":", number, ": ", args.status().message()));
+    }
+    lines.push_back(*std::move(args));
+  }
+  if (lines.empty()) return absl::InvalidArgumentError(absl::StrCat("`", path, "` has no line of values"));
+  return lines;
 }
 
 }  // namespace rvm::tools

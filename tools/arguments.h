@@ -34,6 +34,15 @@ absl::StatusOr<std::vector<Value>> ReadArguments(const Executable& types, std::s
 absl::StatusOr<std::vector<Value>> ReadArguments(const Executable& executable, const std::string& entry,
                                                  const ArgumentTexts& texts);
 
+inline constexpr OptionSpec kArgsFileOption = {
+    "--args-file", "FILE",
+    "a line of values for each run, as on a command line; empty lines and those with # are none"};
+
+// The arguments for many calls of `entry`: those of each line of a file, written as values are on a command line:
+// blanks part them, quotes keep them together; lines that are empty or begin with `#` do not count.
+absl::StatusOr<std::vector<std::vector<Value>>> ReadArgumentLines(const Executable& executable,
+                                                                  const std::string& entry, const std::string& path);
+
 }  // namespace rvm::tools
 
 #endif  // RVM_TOOLS_ARGUMENTS_H_

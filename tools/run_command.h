@@ -23,9 +23,11 @@ namespace rvm::tools {
 struct RunOptions {
   std::string entry = "main";
   ArgumentTexts args;
-  std::string out;     // .npy file for a tensor result; empty: print the value
-  int64_t repeat = 1;  // more than 1: also report times
-  bool stats = false;  // report the memory of the run
+  std::string args_file;  // of many calls; empty: none
+  int64_t lanes = 0;      // calls of args_file that run together; 0: not given
+  std::string out;        // .npy file for a tensor result; empty: print the value
+  int64_t repeat = 1;     // more than 1: also report times
+  bool stats = false;     // report the memory of the run
   vm::LoadOptions load = {.allow_native = true};
   vm::MachineOptions machine;
 };
@@ -47,7 +49,10 @@ absl::StatusOr<Value> Invoke(vm::Machine& machine, const std::string& entry, std
 // For results that are one tensor.
 absl::Status WriteNpy(const Value& value, const std::string& path);
 
-// Reads the arguments, invokes, prints or writes the result.
+// The arguments of the call that the options describe, for tools that make one.
+absl::StatusOr<std::vector<Value>> ReadOneCall(const Executable& executable, const RunOptions& options);
+
+// Reads the arguments, invokes, prints or writes the result; of each line of --args-file, if there is one.
 absl::Status RunProgram(std::shared_ptr<const vm::Program> program, const RunOptions& options, std::ostream& out);
 
 }  // namespace rvm::tools

@@ -26,7 +26,7 @@ absl::StatusOr<WatchedRun> RunWatched(const ProgramToRun& loaded, int64_t max_tr
   vm::MachineOptions watched_options = run.machine;
   watched_options.profiler = &profiler;
   RVM_ASSIGN_OR_RETURN(std::unique_ptr<vm::Machine> machine, vm::Machine::Create(loaded.program, watched_options));
-  RVM_ASSIGN_OR_RETURN(std::vector<Value> args, ReadArguments(loaded.program->executable(), run.entry, run.args));
+  RVM_ASSIGN_OR_RETURN(std::vector<Value> args, ReadOneCall(loaded.program->executable(), run));
   WatchedRun watched;
   RVM_RETURN_IF_ERROR(Invoke(*plain, run.entry, args).status());
   RVM_ASSIGN_OR_RETURN(Value result, Invoke(*machine, run.entry, args));
