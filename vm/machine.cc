@@ -25,8 +25,12 @@ struct Machine::Impl {
         fuel(options.fuel),
         time_limit_ms(options.time_limit_ms),
         interpreter(program->executable(), program->link_info(),
-                    {options.memory_limit_bytes, options.stack_limit_bytes, options.fail_allocation, options.threads,
-                     !options.runs_bytecode, share},
+                    {options.memory_limit_bytes,
+                     options.stack_limit_bytes,
+                     options.fail_allocation,
+                     options.threads,
+                     !options.runs_bytecode,
+                     {share.queue, share.waiter, share.pool, options.defers_calls}},
                     profiler) {}
 
   // True in the child of a fork, where the machine's threads are not.

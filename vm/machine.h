@@ -91,6 +91,7 @@ struct MachineOptions {
   double time_limit_ms = -1;                       // of one Invoke, values in and out included; -1: none
   int threads = 1;                                 // that share one kernel's work; results do not depend on it
   bool runs_bytecode = false;    // functions run as bytecode, even if the program has machine code for them
+  bool defers_calls = false;     // for tests: in programs with variants for batches, all calls of kernels wait that may
   int64_t fail_allocation = 0;   // for tests: the allocation with this number fails; 0: none
   Profiler* profiler = nullptr;  // sees every instruction: vm/profiler; outlives the machine
 };

@@ -156,6 +156,25 @@ TEST(PendingTest, RowsOfOtherLengthsStayApart) {
   EXPECT_EQ(Calls(), "shift 2, shift 1");
 }
 
+TEST(PendingTest, CallsThatRunTheQueueKeepTheirExtents) {
+  auto machine = MachineOf(R"(
+    entry "main" = F0 ("a", "b")
+    function F0 "main" params 2 result (T1, float32) {
+      r0, r1, r2, r3: T1  r4: float32  r5: (T1, float32)
+    code
+      call_kernel_dynamic [r2], N6, [r0!, K2]
+      call_kernel_dynamic [r3], N6, [r1!, K2]
+      call_kernel_dynamic [r4], N11, [r2]
+      drop r2
+      make_cell r5, C0, [r3, r4]
+      return r5
+    }
+    cell C0 = tuple (T1, float32) (T1, float32)
+  )");
+  EXPECT_EQ(RunEntry(*machine, {Floats({1, 2, 3}), Floats({4})}), "([9f], 21f)");
+  EXPECT_EQ(Calls(), "shift 1, shift 1, sum 1");
+}
+
 TEST(PendingTest, RowsThatAreTooLongRunAlone) {
   auto machine = MachineOf(R"(
     entry "main" = F0 ("a", "b")

@@ -28,6 +28,7 @@
 #include "compiler/reference/evaluator.h"
 #include "compiler/text/parser.h"
 #include "compiler/text/printer.h"
+#include "vm/batch.h"
 #include "vm/forecast/memory_forecast.h"
 #include "vm/link_info.h"
 #include "vm/machine.h"
@@ -180,6 +181,52 @@ Verdict CompareControl(const std::string& name, const Program& program, std::sha
   return {};
 }
 
+// Whether a program whose kernel calls wait, alone and in lanes beside itself, gives what it gives otherwise: values,
+// errors, the same fuel.
+Verdict CompareWaiting(const std::string& name, const Program& program, const VerifiedExecutable& plain) {
+  Executable executable = *plain;
+  if (executable.kernels.empty()) return {};
+  // A kernel with a variant, which nothing calls, turns the queue on.
+  auto kernel = KernelId(static_cast<uint32_t>(executable.kernels.size()));
+  for (Dims dims : {Dims{}, Dims{Dim::Var(0, "calls")}}) {
+    KernelDesc desc = {.name = "none", .symbol = executable.kernels[0].symbol};
+    desc.num_symbols = static_cast<uint32_t>(dims.size());
+    desc.params.push_back({kFloat32, std::move(dims)});
+    executable.kernels.push_back(std::move(desc));
+    if (!executable.is_native()) executable.recipes.emplace_back();
+  }
+  executable.control_codes.clear();
+  executable.batch_variants.push_back({kernel, KernelId(kernel.value + 1), {}});
+  auto verified = Verify(std::move(executable));
+  if (!verified.ok()) return {absl::StrCat(name, " waiting verify"), verified.status().ToString()};
+  auto linked = vm::Program::Link(*verified, {.allow_native = true});
+  if (!linked.ok()) return {absl::StrCat(name, " waiting link"), linked.status().ToString()};
+  auto at_once = *vm::Machine::Create(*linked, {});
+  auto waiting = *vm::Machine::Create(*linked, {.defers_calls = true});
+  auto batch = *vm::Batch::Create(*linked, {.lanes = 3, .machine = {.defers_calls = true}});
+  auto text = [](const absl::StatusOr<Value>& result) {
+    if (result.ok()) return result->ToString();
+    std::string message(result.status().message());
+    return message.substr(0, message.find('\n'));  // the rest is the backtrace
+  };
+  Verdict verdict;
+  for (const EntryCall& call : program.calls) {
+    for (int64_t fuel : {int64_t{3}, int64_t{40}, kFuel}) {
+      std::string expected = text(at_once->Invoke(call.entry, call.args, {.fuel = fuel}));
+      auto compare = [&verdict, &name, &call, fuel, expected, text](const absl::StatusOr<Value>& seen) {
+        if (text(seen) == expected || !verdict.failure.empty()) return;
+        verdict = {absl::StrCat(name, " waiting"), absl::StrCat(CallText(call), " with fuel ", fuel,
+                                                                "\nat once: ", expected, "\nwaiting: ", text(seen))};
+      };
+      compare(waiting->Invoke(call.entry, call.args, {.fuel = fuel}));
+      batch->Submit(call.entry, call.args, {.fuel = fuel}, compare);
+      if (waiting->stats().live_objects != 0) return {absl::StrCat(name, " waiting leak"), CallText(call)};
+    }
+  }
+  batch->Drive();
+  return verdict;
+}
+
 // Whether the VM gives what is expected of the program, compiled with `options`. `name` is that of the configuration.
 // With devices, a program that launches nothing on them is skipped.
 Verdict CheckCompiled(const Program& program, const std::string& name, driver::CompileOptions options,
@@ -218,7 +265,11 @@ Verdict CheckCompiled(const Program& program, const std::string& name, driver::C
               absl::StrCat((*machine)->stats().live_objects, " objects after ", CallText(call))};
     }
   }
-  if (options.devices.empty()) return CompareControl(name, program, *linked);
+  if (options.devices.empty()) {
+    // Without optimisation tensors are in no arena.
+    Verdict verdict = options.opt_level == 0 ? CompareWaiting(name, program, *compiled->executable) : Verdict{};
+    return verdict.failure.empty() ? CompareControl(name, program, *linked) : verdict;
+  }
   return {.skipped = !launched};
 }
 

@@ -37,7 +37,8 @@ KernelCaller::KernelCaller(const Executable& executable, const LinkInfo& link, H
       results_(link.max_kernel_tensors + 1),
       heap_(heap),
       control_(control),
-      profiler_(profiler) {
+      profiler_(profiler),
+      defers_all_(share.defers_all) {
   symbols_.insert(symbols_.end(), link.shape_constants.begin(), link.shape_constants.end());
   symbols_.push_back(0);
   pool_ = share.pool;

@@ -133,7 +133,7 @@ class KernelCaller {
   // Notes a call that waits, and gives the next instruction; null: it has failed. Nothing: the call does not wait, and
   // its operands have their elements.
   std::optional<const uint16_t*> Defer(const Call& call, const uint16_t* pc, Slot* r);
-  static bool Waits(const KernelInfo& kernel, uint32_t level);
+  bool Waits(const KernelInfo& kernel, uint32_t level) const;
   uint32_t PendingLevel(const Call& call, const Slot* r) const;
   bool NoteCall(const Call& call, const uint16_t* pc, uint32_t level, Slot* r);
   bool FetchPending(Tensor* tensor);
@@ -211,9 +211,11 @@ class KernelCaller {
   const uint16_t* error_place_ = nullptr;
   std::unique_ptr<PendingCalls> own_pending_;
   PendingCalls* pending_ = nullptr;  // null: no call waits
-  QueueWaiter* waiter_ = nullptr;    // null: the queue is this caller's own
-  uint32_t num_pending_ = 0;         // of this caller
-  int64_t pending_bytes_ = 0;        // of their results
+  std::vector<int64_t> saved_symbols_;
+  bool defers_all_;
+  QueueWaiter* waiter_ = nullptr;  // null: the queue is this caller's own
+  uint32_t num_pending_ = 0;       // of this caller
+  int64_t pending_bytes_ = 0;      // of their results
   struct ScalarOnDevice {
     size_t result;
     std::unique_ptr<device::Block> block;

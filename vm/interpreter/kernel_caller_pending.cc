@@ -18,7 +18,10 @@ bool KernelCaller::RunPending() {
   if (waiter_ != nullptr) {
     waiter_->WaitForRun();
   } else {
+    // The symbols of a call that is being made.
+    saved_symbols_.assign(symbols_.begin(), symbols_.end());
     pending_->Run(*this);
+    std::ranges::copy(saved_symbols_, symbols_.begin());
   }
   num_pending_ = 0;
   pending_bytes_ = 0;
@@ -55,9 +58,9 @@ uint32_t KernelCaller::PendingLevel(const Call& call, const Slot* r) const {
 
 // A call waits if that may make a batch, or if it must. Results that control reads at once, and parameters that are
 // updated in place, need the elements of all operands now.
-bool KernelCaller::Waits(const KernelInfo& kernel, uint32_t level) {
+bool KernelCaller::Waits(const KernelInfo& kernel, uint32_t level) const {
   if (kernel.batch != nullptr) return true;
-  if (level == 0 || !kernel.desc->updates.empty()) return false;
+  if ((level == 0 && !defers_all_) || !kernel.desc->updates.empty()) return false;
   return std::ranges::none_of(kernel.results, [](const KernelInfo::TensorInfo& result) { return result.scalar; });
 }
 

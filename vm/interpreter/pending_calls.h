@@ -56,6 +56,7 @@ struct QueueShare {
   PendingCalls* queue = nullptr;  // null: the machine has its own
   QueueWaiter* waiter = nullptr;
   ThreadPool* pool = nullptr;  // null: kernels run on one thread
+  bool defers_all = false;     // calls of kernels without a variant wait, too, where they may
 };
 
 class PendingCalls {

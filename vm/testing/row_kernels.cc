@@ -83,6 +83,15 @@ int32_t Twice(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
   return kRvmOk;
 }
 
+// Has no variant; a vector of any length gives a number.
+int32_t Sum(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
+  float sum = 0;
+  for (int64_t i = 0; i < dims[0]; ++i) sum += static_cast<const float*>(buffers[0])[i];
+  *static_cast<float*>(buffers[1]) = sum;
+  Log("sum", 1);
+  return kRvmOk;
+}
+
 // x + w[0], for rows of any length.
 void ShiftRows(void* const* buffers, int64_t rows, int64_t length) {
   float by = *static_cast<const float*>(buffers[1]);
@@ -144,6 +153,7 @@ constexpr char kKernels[] = R"(
   kernel N9 "score_batch" "score_batch" ("b") {
     param float32 ($0, 2) param float32 (2) result float32 ($0) workspace 0 }
   kernel N10 "round" "round" () { param float32 (2) result int32 (2) workspace 0 }
+  kernel N11 "sum" "sum" ("n") { param float32 ($0) result float32 () workspace 0 }
   batch N0 N1 (2)
   batch N2 N3 (0)
   batch N6 N7 (1)
@@ -158,7 +168,7 @@ std::shared_ptr<const Program> LinkRowKernels(const std::string& functions) {
   auto verified = Verify(*std::move(executable));
   EXPECT_TRUE(verified.ok()) << verified.status();
   auto program = Program::LinkWithKernels(
-      *verified, {Mix, MixBatch, Row, RowBatch, Total, Twice, Shift, ShiftBatch, Score, ScoreBatch, Round});
+      *verified, {Mix, MixBatch, Row, RowBatch, Total, Twice, Shift, ShiftBatch, Score, ScoreBatch, Round, Sum});
   EXPECT_TRUE(program.ok()) << program.status();
   Ran().clear();
   return *program;
