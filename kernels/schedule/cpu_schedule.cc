@@ -71,7 +71,7 @@ bool PlanDirectly(Schedule& schedule, LoopNest& nest) {
     nest = *std::move(direct);
     return true;
   }
-  PlanFewRows(attempt);
+  if (!schedule.sum_order.is_fixed) PlanFewRows(attempt);
   if (!attempt.tile->few) return false;
   nest = std::move(attempt);
   return true;
@@ -102,7 +102,7 @@ void PlanForCpu(Schedule& schedule) {
     if (nest.reduction() != nullptr && any_order) {
       if (!is_planned) {
         PlanTileAndAxes(schedule, nest);
-        if (nest.tile) PlanFewRows(nest);
+        if (nest.tile && !schedule.sum_order.is_fixed) PlanFewRows(nest);
       }
       if (nest.tile) {
         nest.form = NestForm::kTiles;

@@ -609,6 +609,7 @@ absl::Status BuildNests(Schedule& schedule) {
     attempt.computation = schedule.computation;
     attempt.constant_inputs = schedule.constant_inputs;
     attempt.target = schedule.target;
+    attempt.sum_order = schedule.sum_order;
     RVM_RETURN_IF_ERROR(NestBuilder(attempt, left_out).Run());
     std::optional<size_t> late = FindLateRead(attempt);
     if (!late) {

@@ -46,6 +46,7 @@ std::string Describe(const LoopNest& nest) {
     *out += axis.extent.ToString();
   }));
   int64_t strands = tile.Strands(tile.rows), unroll = tile.Unroll(tile.rows);
+  if (tile.segments > 1) absl::StrAppend(&text, ", ", tile.segments, " segments");
   if (strands > 1) absl::StrAppend(&text, ", ", strands, " strands");
   if (unroll > 1) absl::StrAppend(&text, ", unrolled ", unroll);
   if (tile.transposed_store) text += ", stored transposed";
@@ -177,7 +178,7 @@ te::Tensor NewTensor(Schedule& schedule, DataType dtype, Dims dims, std::string 
 namespace {
 
 absl::StatusOr<Schedule> ScheduleOf(te::Computation computation, std::vector<bool> constant_inputs,
-                                    const Target& target) {
+                                    const Target& target, const SumOrder& sum_order) {
   Schedule schedule;
   if (target.has_vectors) computation = SplitArgReductions(HoistPadding(computation));
   if (target.has_blocks) {
@@ -188,6 +189,7 @@ absl::StatusOr<Schedule> ScheduleOf(te::Computation computation, std::vector<boo
   schedule.computation = std::move(computation);
   schedule.constant_inputs = std::move(constant_inputs);
   schedule.target = target;
+  schedule.sum_order = sum_order;
   RVM_RETURN_IF_ERROR(BuildNests(schedule));
   if (target.has_vectors) PlanForCpu(schedule);
   if (target.has_blocks) PlanForGpu(schedule);
@@ -200,15 +202,15 @@ absl::StatusOr<Schedule> ScheduleOf(te::Computation computation, std::vector<boo
 }  // namespace
 
 absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<bool> constant_inputs,
-                                      const Target& target) {
+                                      const Target& target, const SumOrder& sum_order) {
   std::vector<bool> stored = constant_inputs;
   stored.resize(target.has_vectors ? computation.inputs.size() : 0, false);
   std::vector<bool> read = stored;
   te::Computation direct = ReadStoredFactors(computation, read);
   if (std::find(read.begin(), read.end(), true) == read.end()) {
-    return ScheduleOf(std::move(computation), std::move(constant_inputs), target);
+    return ScheduleOf(std::move(computation), std::move(constant_inputs), target, sum_order);
   }
-  RVM_ASSIGN_OR_RETURN(Schedule schedule, ScheduleOf(std::move(direct), constant_inputs, target));
+  RVM_ASSIGN_OR_RETURN(Schedule schedule, ScheduleOf(std::move(direct), constant_inputs, target, sum_order));
   // Factors that no tile packs are converted once, not for each of their uses.
   bool all_packed = true;
   for (size_t i = 0; i < read.size(); ++i) {
@@ -217,7 +219,7 @@ absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<b
   }
   if (all_packed) return schedule;
   read = stored;
-  return ScheduleOf(ReadStoredFactors(computation, read), std::move(constant_inputs), target);
+  return ScheduleOf(ReadStoredFactors(computation, read), std::move(constant_inputs), target, sum_order);
 }
 
 }  // namespace rvm::schedule

@@ -56,10 +56,24 @@ struct NestGroup {
   std::optional<RowTeam> team = std::nullopt;  // on a GPU: how threads share rows; else blocks run nest after nest
 };
 
+// The order of sums that two schedules agree on so that both give the same bits: those of a kernel and of its batched
+// variant.
+struct SumOrder {
+  // Sums of floats have an order that does not depend on the number of rows of a tile.
+  bool is_fixed = false;
+  // The vectors of the other schedule's tiles.
+  struct Vectors {
+    int64_t panel = 0;  // columns, of vectors that are packed
+    int64_t segments = 0;
+  };
+  absl::flat_hash_map<int64_t, Vectors> vectors = {};  // by the input that they are read from
+};
+
 struct Schedule {
   te::Computation computation;
   std::vector<bool> constant_inputs;  // inputs that are constants at every call
   Target target;
+  SumOrder sum_order;
 
   std::vector<Dim> symbols;         // in the order of the kernel's dims
   std::vector<Dim> values;          // those that may be negative
@@ -94,7 +108,7 @@ te::Tensor NewTensor(Schedule& schedule, DataType dtype, Dims dims, std::string 
 
 // Returns kInvalidArgument if an extent is not determined by the inputs.
 absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<bool> constant_inputs,
-                                      const Target& target);
+                                      const Target& target, const SumOrder& sum_order = {});
 
 // One part per nest, for people and goldens: "tiles 64x768: dense, tanh [6x4 vectors of 16, ...]".
 std::string Describe(const Schedule& schedule);

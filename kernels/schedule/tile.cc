@@ -15,6 +15,7 @@ Tile::Heights Tile::HeightsOf(int64_t count) const {
 int64_t Tile::Strands(int64_t height) const {
   int64_t sums = height * vectors;
   int64_t strands = sums >= 8 ? 1 : sums >= 4 ? 2 : 4;
+  if (segments > 0) return std::min(strands, segments);
   return inner_depth == 0 ? strands : std::min(strands, inner_depth);
 }
 

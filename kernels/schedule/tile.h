@@ -90,6 +90,11 @@ struct Tile {
   // are widened to 16, and their products are added up in pairs in lanes of int32. Four: both factors are bytes.
   // Else 1.
   int64_t group = 1;
+  // Equal parts of the innermost depth axis whose sums are added up one after the other, in every tile, so that the
+  // bits of a sum do not depend on the height of its tile. The last has what is left over. They are strands in lower
+  // tiles, and run one after the other in higher ones. 0: strands take turns, and heights have different numbers of
+  // them.
+  int64_t segments = 0;
   // The sums are passed to the epilogue in a buffer on the stack. If the row axis is inside the column axis, the buffer
   // is transposed first, so that the epilogue runs along rows and its stores are contiguous.
   bool transposed_store = false;
@@ -106,7 +111,8 @@ struct Tile {
     int64_t tiles, low, higher;
   };
   Heights HeightsOf(int64_t count) const;
-  // Independent sums of an element in a tile of this height, which hide the latency of an addition.
+  // Independent sums of an element in a tile of this height, which hide the latency of an addition. They divide the
+  // segments, if there are some.
   int64_t Strands(int64_t height) const;
   // The unroll factor of the loop over the innermost depth axis.
   int64_t Unroll(int64_t height) const;

@@ -54,6 +54,8 @@ constexpr int64_t kShallowDepth = 64;
 constexpr int64_t kMinDepthToScale = 8;
 // Registers for what vectors are computed with, beside one for each vector.
 constexpr int64_t kRegistersToExpand = 2;
+// Chains of additions that one row of a tile has at least, if their number is fixed: as many as their latency.
+constexpr int64_t kChainsOfRow = 4;
 // A last step of fewer than four bytes wastes little of a run of the depth that is so long.
 constexpr int64_t kMinDepthOfBytes = 16;
 
@@ -358,6 +360,27 @@ class TilePlanner {
     return std::clamp<int64_t>(std::min(kPanelsInCache / panel_bytes, panels), 1, std::max<int64_t>(most, 1));
   }
 
+  // The vectors that the tile shares with those of another schedule; null: it is free.
+  const SumOrder::Vectors* Agreed(const Tile& tile) const {
+    te::Tensor from = tile.packed                            ? tile.panels
+                      : !tile.sources.empty()                ? tile.sources[0].tensor
+                      : tile.vector->kind == ExprKind::kRead ? tile.vector->tensor
+                                                             : te::Tensor();
+    if (!from || from->kind != te::TensorKind::kInput) return nullptr;
+    auto found = schedule_.sum_order.vectors.find(from->input_index);
+    return found == schedule_.sum_order.vectors.end() ? nullptr : &found->second;
+  }
+
+  // See Tile::segments.
+  int64_t Segments(const Tile& tile) const {
+    if (!schedule_.sum_order.is_fixed || !reduce_.dtype.is_float()) return 0;
+    if (const SumOrder::Vectors* agreed = Agreed(tile)) return agreed->segments;
+    int64_t segments = 1;
+    while (segments * tile.vectors < kChainsOfRow) segments *= 2;
+    while (tile.inner_depth > 0 && segments > tile.inner_depth) segments /= 2;
+    return segments;
+  }
+
   void ChooseSize(Tile& tile) const {
     const Dim& columns = nest_.axes[tile.column].extent;
     Dim rows = tile.row ? nest_.axes[*tile.row].extent : Dim(1);
@@ -376,8 +399,11 @@ class TilePlanner {
     bool by_row = in_place && tile.row && te::DependsOn(tile.vector, nest_.axes[*tile.row].id);
     int64_t needed = columns.is_const() ? (columns.constant() + tile.lanes - 1) / tile.lanes : most_vectors;
     const auto depth = static_cast<double>(std::max<int64_t>(Depth().AsConst().value_or(kShallowDepth), 1));
+    int64_t first = std::clamp<int64_t>(needed, 1, most_vectors), last = 1;
+    const SumOrder::Vectors* agreed = Agreed(tile);
+    if (agreed != nullptr && tile.is_packed()) first = last = agreed->panel / tile.lanes;
     double least = 0;
-    for (int64_t vectors = std::clamp<int64_t>(needed, 1, most_vectors); vectors >= 1; --vectors) {
+    for (int64_t vectors = first; vectors >= last; --vectors) {
       // Sums, one step's vectors and a broadcast must fit the registers.
       int64_t others = tile.flips_sign()      ? 2 * vectors
                        : tile.sources.empty() ? vectors
@@ -406,6 +432,7 @@ class TilePlanner {
     }
     const Dim& innermost = reduce_.axes.back().extent;
     tile.inner_depth = innermost.is_const() ? (innermost.constant() + tile.group - 1) / tile.group : 0;
+    tile.segments = Segments(tile);
     tile.slides = Slides(tile);
     if (tile.packed) tile.packed->panel = tile.panel(), tile.packed->group = tile.group;
     for (Tile::Source& source : tile.sources) source.layout.panel = tile.panel();

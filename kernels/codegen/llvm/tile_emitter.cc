@@ -64,6 +64,8 @@ class TileEmitter {
   Values EmitScaled(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums);
   Values EmitDepth(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums);
   Values EmitInnermost(Value* row, int64_t height, const Panel& panel, Values sums);
+  Values EmitSegments(Value* row, int64_t height, const Panel& panel, Values sums);
+  Values EmitStrands(Value* row, int64_t height, const Panel& panel);
   void EmitSums(Value* row, int64_t height, const Panel& panel);
   void StoreSums(int64_t height, const Values& sums);
   void EmitEpilogue(Value* row, Value* height, const Panel& panel);
@@ -96,6 +98,7 @@ class TileEmitter {
   Dim columns_, panels_, rows_ = 1;
   int64_t buffer_rows_;
   llvm::AllocaInst* buffer_ = nullptr;
+  int64_t segment_ = 0;  // the first of those that the strands sum up
 };
 
 // Returns the cost of one iteration of a depth axis, for loops that poll: sums of vectors, many of them at once. Axis
@@ -333,8 +336,53 @@ Values TileEmitter::EmitStep(Value* row, int64_t height, const Panel& panel, Val
   return sums;
 }
 
+// Emits the segments of the innermost depth axis from segment_ on, one for each strand.
+Values TileEmitter::EmitSegments(Value* row, int64_t height, const Panel& panel, Values sums) {
+  int64_t strands = t_.Strands(height), unroll = std::max<int64_t>(t_.Unroll(height) / strands, 1);
+  auto per_strand = static_cast<std::ptrdiff_t>(NumSums(height));
+  auto step = [&](int64_t strand, Value* at, Values& next) {
+    auto from = next.begin() + per_strand * strand;
+    Values summed = EmitStep(row, height, panel, at, 1, {from, from + per_strand});
+    std::copy(summed.begin(), summed.end(), from);
+  };
+  const Dim& extent = depth_.back().extent;
+  Dim length = FloorDiv(extent, t_.segments), whole = FloorDiv(length, unroll) * unroll;
+  Value* segment = e_.EmitExtent(length);
+  auto steps = [&](Value* k, int64_t count, Values next) {
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t s = 0; s < strands; ++s) {
+        Value* begin = b_.CreateNSWMul(segment, I64(segment_ + s));
+        step(s, b_.CreateNSWAdd(b_.CreateNSWAdd(begin, k), I64(i)), next);
+      }
+    }
+    return next;
+  };
+  // Runs `emit` for the iterations [first, last), one by one if their number is not known.
+  auto rest = [&](const Dim& first, const Dim& last, Values next, llvm::function_ref<Values(Value*, Values)> emit) {
+    if (first.is_const() && last.is_const()) {
+      for (int64_t k = first.constant(); k < last.constant(); ++k) next = emit(I64(k), std::move(next));
+      return next;
+    }
+    return EmitLoop(b_, e_.EmitExtent(first), e_.EmitExtent(last), 1, std::move(next),
+                    [&](Value* k, const Values& carried) { return emit(k, carried); }, {.keep_rolled = true});
+  };
+  sums = EmitStoppableLoop(b_, {I64(0), e_.EmitExtent(whole), whole, unroll}, s_.cancel,
+                           CostOfIterations(CostOfSums(depth_.size() - 1), unroll * strands), std::move(sums),
+                           [&](Value* k, const Values& carried) { return steps(k, unroll, carried); },
+                           {.keep_rolled = true});
+  if (unroll > 1) {
+    sums = rest(whole, length, std::move(sums), [&](Value* k, Values next) { return steps(k, 1, std::move(next)); });
+  }
+  if (segment_ + strands < t_.segments) return sums;
+  return rest(length * t_.segments, extent, std::move(sums), [&](Value* k, Values next) {
+    step(strands - 1, k, next);
+    return next;
+  });
+}
+
 // Emits the innermost depth axis, several steps per iteration; strands are summed one after the other.
 Values TileEmitter::EmitInnermost(Value* row, int64_t height, const Panel& panel, Values sums) {
+  if (t_.segments > 0) return EmitSegments(row, height, panel, std::move(sums));
   const Dim& extent = depth_.back().extent;
   int64_t group = t_.group;
   int64_t strands = t_.Strands(height), unroll = t_.Unroll(height);
@@ -394,20 +442,29 @@ Values TileEmitter::EmitDepth(size_t axis, Value* row, int64_t height, const Pan
                            {.keep_rolled = true});
 }
 
-// Into the buffer.
-void TileEmitter::EmitSums(Value* row, int64_t height, const Panel& panel) {
-  int64_t strands = t_.Strands(height);
-  auto per_strand = static_cast<size_t>(NumSums(height));
-  Values sums(per_strand * static_cast<size_t>(strands), llvm::Constant::getNullValue(vector_));
+// The sums of all strands, one after the other.
+Values TileEmitter::EmitStrands(Value* row, int64_t height, const Panel& panel) {
+  auto size = static_cast<size_t>(NumSums(height) * t_.Strands(height));
+  Values sums(size, llvm::Constant::getNullValue(vector_));
   e_.OpenScope();
   bool scales = t_.scale && t_.scaled_axes == 0;
   sums =
       scales ? EmitScaled(0, row, height, panel, std::move(sums)) : EmitDepth(0, row, height, panel, std::move(sums));
   e_.CloseScope();
-  for (size_t s = 1; s < static_cast<size_t>(strands); ++s) {
-    for (size_t i = 0; i < per_strand; ++i) {
-      Value* other = sums[i + per_strand * s];
-      sums[i] = element_->isFloatingPointTy() ? b_.CreateFAdd(sums[i], other) : b_.CreateAdd(sums[i], other);
+  return sums;
+}
+
+// Into the buffer.
+void TileEmitter::EmitSums(Value* row, int64_t height, const Panel& panel) {
+  auto per_strand = static_cast<size_t>(NumSums(height));
+  Values sums;
+  for (segment_ = 0; segment_ == 0 || segment_ < t_.segments; segment_ += t_.Strands(height)) {
+    Values strands = EmitStrands(row, height, panel);
+    size_t next = 0;
+    if (sums.empty()) sums.assign(strands.begin(), strands.begin() + static_cast<std::ptrdiff_t>(per_strand)), next = 1;
+    for (size_t i = next * per_strand; i < strands.size(); ++i) {
+      Value*& sum = sums[i % per_strand];
+      sum = element_->isFloatingPointTy() ? b_.CreateFAdd(sum, strands[i]) : b_.CreateAdd(sum, strands[i]);
     }
   }
   const auto num_stored = static_cast<size_t>(height * t_.vectors);

@@ -1,0 +1,34 @@
+// A kernel and its batched variant, which computes several calls of it at once: both schedules are made together.
+#ifndef RVM_KERNELS_SCHEDULE_BATCH_PAIR_H_
+#define RVM_KERNELS_SCHEDULE_BATCH_PAIR_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/schedule/schedule.h"
+#include "kernels/te/batch_axis.h"
+
+namespace rvm::schedule {
+
+struct BatchPair {
+  Schedule kernel, variant;
+  std::vector<bool> shared;        // inputs that all calls of a group have in common
+  te::BatchedComputation batched;  // that of the variant
+};
+
+// Schedules of the computation and of it with a batch axis (te::AddBatchAxis), if running calls together pays: if it
+// multiplies few rows, or an unknown number of them, by a matrix of more than kMinBytesToBatch bytes, which is then
+// read once for all calls. Both read constants in the same layouts, and give the same bits: the sums of a row do not
+// depend on which other rows are computed with it. nullopt if it does not pay, or there are no such schedules.
+// REQUIRES: as te::AddBatchAxis.
+absl::StatusOr<std::optional<BatchPair>> ScheduleBatchPair(const te::Computation& computation,
+                                                           const std::vector<bool>& constant_inputs,
+                                                           const Target& target);
+
+inline constexpr int64_t kMinBytesToBatch = 16 * 1024;
+
+}  // namespace rvm::schedule
+
+#endif  // RVM_KERNELS_SCHEDULE_BATCH_PAIR_H_
