@@ -19,6 +19,7 @@ class CallGraph {
 
   // Indices into the module's functions: callees before callers, except in cycles.
   const std::vector<size_t>& callees_first() const { return order_; }
+  const std::vector<size_t>& callees(size_t function) const { return callees_[function]; }
   bool is_recursive(size_t function) const { return is_recursive_[function]; }
   size_t num_calls(size_t function) const { return num_calls_[function]; }
   // Null if the module has no function of that name.

@@ -20,6 +20,7 @@ struct PassContext {
   int opt_level;
   diagnostics::Diagnostics& diagnostics;
   const DeviceRules* devices = nullptr;  // null: everything runs on the host
+  bool batch = false;                    // independent kernel calls run together (docs/batching.md)
 };
 
 // Form that a specialised module may have, on top of the rules that always hold (verify/verify_module.h). Passes keep

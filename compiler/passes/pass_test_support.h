@@ -19,8 +19,8 @@
 namespace rvm::passes {
 
 // The functions of the module after the first run of the pass `name` (the last one if it is repeated) at `opt_level`,
-// printed, or the first error. Type definitions are left out. The entry is `@main`.
-inline std::string After(std::string_view name, std::string source, int opt_level) {
+// printed, or the first error. Type definitions are left out. The entry is `@main`. `batch`: PassContext::batch.
+inline std::string After(std::string_view name, std::string source, int opt_level, bool batch = false) {
   diagnostics::SourceMap sources;
   diagnostics::Diagnostics diagnostics(&sources);
   ir::Module module;
@@ -31,7 +31,7 @@ inline std::string After(std::string_view name, std::string source, int opt_leve
   std::optional<ir::Module> seen;
   bool is_repeated = false;
   for (const Step& step : Pipeline()) is_repeated |= step.pass.name == name && step.max_rounds > 0;
-  PipelineOptions options{.opt_level = opt_level, .verify = true};
+  PipelineOptions options{.opt_level = opt_level, .batch = batch, .verify = true};
   options.observer = [&](const Pass& pass, const ir::Module& after) {
     if (pass.name == name && (!seen || is_repeated)) seen = after;
   };

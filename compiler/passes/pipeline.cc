@@ -69,7 +69,7 @@ bool IsRequired(const Pass& pass) {
 
 absl::StatusOr<ir::Module> RunPasses(const ir::Module& module, const std::vector<std::string>& entries,
                                      diagnostics::Diagnostics& diagnostics, const PipelineOptions& options) {
-  PassContext context{entries, options.opt_level, diagnostics, options.devices};
+  PassContext context{entries, options.opt_level, diagnostics, options.devices, options.batch};
   ir::Module current = module;
   Forms forms;
   struct LastRun {

@@ -44,6 +44,7 @@ struct PipelineOptions {
   std::vector<std::string> extra_passes;  // also run, in their places, where the level would leave them out
   std::vector<std::string> left_out;      // passes that do not run at any level; none of them IsRequired
   const DeviceRules* devices = nullptr;   // what runs on a device; null: nothing
+  bool batch = false;                     // independent kernel calls run together
   std::string_view until = {};            // the pass to stop before; empty: run all
   bool verify = false;                    // check the module after each pass (verify/verify_module.h)
   PassObserver observer;

@@ -15,7 +15,12 @@
 // -O0: each operator is a group. -O1: elementwise, broadcast and injective operators join
 // their consumers, and follow one reduction or contraction. -O2: all that data connects, such as
 // a whole recurrent cell. No operator is computed twice.
+//
+// Where independent calls run together (PassContext::batch), a product of what is known beforehand, as the input of a
+// recurrent cell, stays apart from what the step before must have been computed for: it then runs for all steps at
+// once.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +34,7 @@
 #include "compiler/ops/identity.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/select_scalar.h"
+#include "compiler/passes/fusion/carried_values.h"
 #include "compiler/passes/fusion/fusion_groups.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
@@ -162,7 +168,8 @@ class PrimitiveBuilder {
 // Rewrites the blocks of one global function, nested ones included.
 class Fuser : public Rewriter {
  public:
-  Fuser(ir::Arena& arena, int opt_level, const BlockUses& uses) : Rewriter(arena), uses_(uses), opt_level_(opt_level) {}
+  Fuser(ir::Arena& arena, const FusionOptions& options, const BlockUses& uses)
+      : Rewriter(arena), uses_(uses), options_(options) {}
 
   // An atom, a callee or a block.
   Expr* Rewrite(Expr* expr) override {
@@ -188,7 +195,7 @@ class Fuser : public Rewriter {
   };
 
   Expr* Block(Expr* block) {
-    FusionPlan plan(arena_, block, uses_, opt_level_, renamed_);
+    FusionPlan plan(arena_, block, uses_, options_, renamed_);
     std::vector<Binding> chain;
     Expr* tail = nullptr;
     for (FusionPlan::Item item : plan.Order()) {
@@ -293,14 +300,17 @@ class Fuser : public Rewriter {
   }
 
   const BlockUses& uses_;
-  int opt_level_;
+  const FusionOptions& options_;
   Renaming renamed_;
 };
 
 absl::StatusOr<ir::Module> FuseOps(const ir::Module& module, PassContext& context) {
+  std::optional<CarriedValues> carried;
+  if (context.batch) carried.emplace(module);
+  FusionOptions options{context.opt_level, carried ? &*carried : nullptr};
   return MapFunctions(module, [&](const ir::GlobalFunction& global) {
     BlockUses uses(global.function->body);
-    return Fuser(*module.arena, context.opt_level, uses).Rewrite(global.function->body);
+    return Fuser(*module.arena, options, uses).Rewrite(global.function->body);
   });
 }
 

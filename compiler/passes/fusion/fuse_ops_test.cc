@@ -1,3 +1,5 @@
+#include <cstddef>
+#include <string>
 #include <string_view>
 
 #include "compiler/passes/pass_test_support.h"
@@ -335,6 +337,142 @@ using FuseOpsTest = PassTest;
 TEST_P(FuseOpsTest, Prints) { Check(); }
 
 INSTANTIATE_TEST_SUITE_P(Programs, FuseOpsTest, testing::ValuesIn(kCases), NameOfCase);
+
+// The number of kernels of a program alone, and where independent calls run together.
+struct LevelCase {
+  std::string_view name;
+  const char* source;
+  int alone, batched;
+};
+
+constexpr LevelCase kLevelCases[] = {
+    {"StepsOfAList", R"(
+type List[A] { Cons(A, List[A]), Nil, }
+def @last(%xs: List[Tensor[(1, 60), float32]], %h: Tensor[(1, 72), float32]) -> Tensor[(1, 72), float32] {
+  match (%xs) {
+    Nil => %h,
+    Cons(%x, %rest) => {
+      let %sum = nn.dense(%x, ones(shape=[72, 60], dtype="float32")) + nn.dense(%h, ones(shape=[72, 72], dtype="float32"));
+      @last(%rest, tanh(%sum))
+    },
+  }
+}
+def @main(%xs: List[Tensor[(1, 60), float32]], %h: Tensor[(1, 72), float32]) { @last(%xs, %h) }
+)",
+     1, 2},
+    // Operators before a product, or behind the sum, stay with them.
+    {"StatesOfATree", R"(
+type Tree { Leaf(Tensor[(1, 60), float32]), Node(Tensor[(1, 60), float32], Tree, Tree), }
+def @state(%tree: Tree) -> Tensor[(1, 72), float32] {
+  match (%tree) {
+    Leaf(%x) => tanh(nn.dense(tanh(%x), ones(shape=[72, 60], dtype="float32"))),
+    Node(%x, %a, %b) => {
+      let %below = @state(%a) + @state(%b);
+      let %own = nn.dense(tanh(%x), ones(shape=[72, 60], dtype="float32")) + ones(shape=[72], dtype="float32");
+      tanh(%own + nn.dense(%below, ones(shape=[72, 72], dtype="float32"))) * %below
+    },
+  }
+}
+def @main(%tree: Tree) { @state(%tree) }
+)",
+     2, 3},
+    {"StateInAReference", R"(
+def @steps(%n: int32, %h: Ref[Tensor[(1, 72), float32]], %x: Tensor[(1, 60), float32]) -> () {
+  if (%n > 0) {
+    let %state = ref_read(%h);
+    let %sum = nn.dense(%x + cast(%n, dtype="float32"), ones(shape=[72, 60], dtype="float32"))
+        + nn.dense(%state, ones(shape=[72, 72], dtype="float32"));
+    ref_write(%h, tanh(%sum));
+    @steps(%n - 1, %h, %x)
+  } else { () }
+}
+def @main(%n: int32, %x: Tensor[(1, 60), float32], %h: Tensor[(1, 72), float32]) {
+  let %state = ref(%h);
+  @steps(%n, %state, %x);
+  ref_read(%state)
+}
+)",
+     1, 2},
+    {"TwoInputs", R"(
+type List[A] { Cons(A, List[A]), Nil, }
+def @each(%xs: List[(Tensor[(1, 60), float32], Tensor[(1, 72), float32])]) -> List[Tensor[(1, 72), float32]] {
+  match (%xs) {
+    Nil => Nil,
+    Cons((%x, %y), %rest) => {
+      let %sum = nn.dense(%x, ones(shape=[72, 60], dtype="float32")) + nn.dense(%y, ones(shape=[72, 72], dtype="float32"));
+      Cons(tanh(%sum), @each(%rest))
+    },
+  }
+}
+def @main(%xs: List[(Tensor[(1, 60), float32], Tensor[(1, 72), float32])]) { @each(%xs) }
+)",
+     1, 1},
+    {"ProductBeforeTheLoop", R"(
+type List[A] { Cons(A, List[A]), Nil, }
+def @each(%xs: List[Tensor[(1, 60), float32]], %y: Tensor[(1, 72), float32]) -> List[Tensor[(1, 72), float32]] {
+  match (%xs) {
+    Nil => Nil,
+    Cons(%x, %rest) => {
+      let %sum = nn.dense(%x, ones(shape=[72, 60], dtype="float32")) + nn.dense(%y, ones(shape=[72, 72], dtype="float32"));
+      Cons(tanh(%sum), @each(%rest, %y))
+    },
+  }
+}
+def @main(%xs: List[Tensor[(1, 60), float32]], %y: Tensor[(1, 72), float32]) { @each(%xs, %y) }
+)",
+     2, 2},
+    {"SmallWeights", R"(
+type List[A] { Cons(A, List[A]), Nil, }
+def @last(%xs: List[Tensor[(1, 60), float32]], %h: Tensor[(1, 60), float32]) -> Tensor[(1, 60), float32] {
+  match (%xs) {
+    Nil => %h,
+    Cons(%x, %rest) => {
+      let %sum = nn.dense(%x, ones(shape=[60, 60], dtype="float32")) + nn.dense(%h, ones(shape=[60, 60], dtype="float32"));
+      @last(%rest, tanh(%sum))
+    },
+  }
+}
+def @main(%xs: List[Tensor[(1, 60), float32]], %h: Tensor[(1, 60), float32]) { @last(%xs, %h) }
+)",
+     1, 1},
+    {"ManyRows", R"(
+type List[A] { Cons(A, List[A]), Nil, }
+def @last(%xs: List[Tensor[(8, 60), float32]], %h: Tensor[(8, 72), float32]) -> Tensor[(8, 72), float32] {
+  match (%xs) {
+    Nil => %h,
+    Cons(%x, %rest) => {
+      let %sum = nn.dense(%x, ones(shape=[72, 60], dtype="float32")) + nn.dense(%h, ones(shape=[72, 72], dtype="float32"));
+      @last(%rest, tanh(%sum))
+    },
+  }
+}
+def @main(%xs: List[Tensor[(8, 60), float32]], %h: Tensor[(8, 72), float32]) { @last(%xs, %h) }
+)",
+     1, 1},
+    {"NoRecursion", R"(
+def @main(%x: Tensor[(1, 60), float32], %y: Tensor[(1, 60), float32]) {
+  let %h = tanh(nn.dense(%x, ones(shape=[72, 60], dtype="float32")));
+  nn.dense(%h, ones(shape=[72, 72], dtype="float32")) + nn.dense(%y, ones(shape=[72, 60], dtype="float32"))
+}
+)",
+     1, 1},
+};
+
+class LevelTest : public testing::TestWithParam<LevelCase> {};
+
+TEST_P(LevelTest, KernelsWaitOnlyForWhatTheyNeed) {
+  auto count = [](const std::string& text) {
+    int kernels = 0;
+    for (size_t at = text.find("Primitive=1"); at != std::string::npos; at = text.find("Primitive=1", at + 1))
+      ++kernels;
+    return kernels;
+  };
+  std::string alone = After("fuse_ops", GetParam().source, 2), batched = After("fuse_ops", GetParam().source, 2, true);
+  EXPECT_EQ(count(alone), GetParam().alone) << alone;
+  EXPECT_EQ(count(batched), GetParam().batched) << batched;
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, LevelTest, testing::ValuesIn(kLevelCases), NameOfCase);
 
 }  // namespace
 }  // namespace rvm::passes

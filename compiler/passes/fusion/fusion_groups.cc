@@ -52,6 +52,25 @@ const ir::Call* FusableCall(const Expr* value) {
   return ops::SelectScalar(*call).has_value() ? nullptr : call;
 }
 
+// Minimum size of the weights of a product that many calls share, and maximum number of its rows: smaller weights stay
+// in the first-level cache, and more rows read most of them from there.
+constexpr int64_t kMinBytesToShare = 16 * 1024;
+constexpr int64_t kMaxRowsToShare = 8;
+
+// Whether many calls of the product gain by running together.
+bool SharesWeights(const FusionStep& step) {
+  if (ClassOf(step) != FusionClass::kContraction) return false;
+  const auto* result = DynCast<ir::TensorType>(step.op->type);
+  if (result == nullptr || result->shape.dims.empty()) return false;
+  const Dims& dims = result->shape.dims;
+  std::optional<int64_t> rows = NumElements(Dims(dims.begin(), dims.end() - 1)).AsConst();
+  if (rows && *rows >= kMaxRowsToShare) return false;
+  return std::any_of(step.op->args.begin(), step.op->args.end(), [](const Expr* arg) {
+    const auto* constant = DynCast<ir::Constant>(arg);
+    return constant != nullptr && constant->literal.bytes() > kMinBytesToShare;
+  });
+}
+
 template <typename F>
 void ForEachAtom(const ir::Call& call, F&& f) {
   for (const Expr* arg : call.args) {
@@ -127,12 +146,12 @@ void BlockUses::Visit(const Expr* expr) {
 
 // ---- reading the block
 
-FusionPlan::FusionPlan(ir::Arena& arena, Expr* block, const BlockUses& uses, int opt_level,
+FusionPlan::FusionPlan(ir::Arena& arena, Expr* block, const BlockUses& uses, const FusionOptions& options,
                        absl::flat_hash_map<const ir::Var*, ir::Var*>& renamed)
-    : arena_(arena), opt_level_(opt_level) {
+    : arena_(arena), options_(options) {
   ReadSteps(block, uses);
   ReadProjections(uses, renamed);
-  if (opt_level_ >= 1) DelayViews();
+  if (options_.opt_level >= 1) DelayViews();
   Group(renamed);
 }
 
@@ -144,6 +163,10 @@ void FusionPlan::ReadSteps(Expr* block, const BlockUses& uses) {
     step.span = span;
     step.op = FusableCall(value);
     if (step.op != nullptr) {
+      ForEachAtom(*step.op, [&](const Expr* atom) {
+        const auto* use = DynCast<ir::VarExpr>(atom);
+        step.is_carried |= use != nullptr && options_.carried != nullptr && options_.carried->IsCarried(use->var);
+      });
       step.checks_type = var != nullptr && !ir::TypesEqual(var->type, value->type);
       std::vector<uint32_t> users = var == nullptr ? std::vector<uint32_t>{} : uses.of(var);
       if (const auto* tuple = DynCast<ir::TupleType>(value->type)) {
@@ -283,7 +306,7 @@ void FusionPlan::Group(const absl::flat_hash_map<const ir::Var*, ir::Var*>& rena
     group.last = i;
     if (IsAnchor(ClassOf(step))) group.anchor = i;
     groups_.push_back(std::move(group));
-    if (opt_level_ >= 1) JoinProducers(i);
+    if (options_.opt_level >= 1) JoinProducers(i);
   }
   for (uint32_t i = 0, size = static_cast<uint32_t>(groups_.size()); i < size; ++i) {
     if (groups_[i].members.size() > 1) SplitLargeExtents(i, renamed);
@@ -320,7 +343,7 @@ bool FusionPlan::MayMerge(const FusionGroup& producer, uint32_t step) const {
   const FusionGroup& consumer = groups_[steps_[step].group];
   if (producer.members.size() + consumer.members.size() > kMaxOps) return false;
   return MayShareDevice(producer, consumer) && MayMergeKinds(producer, step) && !HasOwnShapes(producer, consumer) &&
-         IsCalledInTime(producer, step) && IsSmallEnough(producer, consumer);
+         AreOfOneLevel(producer, consumer) && IsCalledInTime(producer, step) && IsSmallEnough(producer, consumer);
 }
 
 std::optional<std::string_view> FusionPlan::DeviceOfGroup(const FusionGroup& group) const {
@@ -343,7 +366,7 @@ bool FusionPlan::MayMergeKinds(const FusionGroup& producer, uint32_t step) const
   for (uint32_t member : producer.members) {
     if (ClassOf(steps_[member]) == FusionClass::kOpaque || steps_[member].checks_type) return false;
   }
-  if (opt_level_ >= 2) return true;
+  if (options_.opt_level >= 2) return true;
 
   // One loop nest with at most one anchor. What stays visible outside must have its extents.
   const FusionGroup& consumer = groups_[steps_[step].group];
@@ -403,6 +426,15 @@ bool FusionPlan::IsCalledInTime(const FusionGroup& producer, uint32_t step) cons
     }
   }
   return true;
+}
+
+// False if the producer has a product of what is known beforehand, and the consumer needs a carried value.
+bool FusionPlan::AreOfOneLevel(const FusionGroup& producer, const FusionGroup& consumer) const {
+  auto is_carried = [&](uint32_t member) { return steps_[member].is_carried; };
+  auto shares = [&](uint32_t member) { return SharesWeights(steps_[member]); };
+  const std::vector<uint32_t>&own = producer.members, &other = consumer.members;
+  if (options_.carried == nullptr || std::any_of(own.begin(), own.end(), is_carried)) return true;
+  return std::none_of(other.begin(), other.end(), is_carried) || std::none_of(own.begin(), own.end(), shares);
 }
 
 bool FusionPlan::IsSmallEnough(const FusionGroup& producer, const FusionGroup& consumer) const {

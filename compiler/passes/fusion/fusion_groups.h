@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "compiler/passes/fusion/carried_values.h"
 #include "compiler/passes/rewriter.h"
 
 namespace rvm::passes {
@@ -46,6 +47,7 @@ struct FusionStep {
   std::vector<uint32_t> tuple_users;  // of the tuple that `op` gives, as a whole
   bool is_projection = false;         // stands in `outputs` of an operator
   bool checks_type = false;           // the let's type promises more than the operator's
+  bool is_carried = false;            // `op` takes a carried value (CarriedValues)
   uint32_t group = 0;                 // of `op`
 };
 
@@ -57,6 +59,11 @@ struct FusionGroup {
   static constexpr uint32_t kNoAnchor = ~uint32_t{0};
 };
 
+struct FusionOptions {
+  int opt_level;
+  const CarriedValues* carried = nullptr;  // not null: products that need no carried value stay apart from others
+};
+
 // The steps of a block and the groups of its operator calls.
 //
 // A group is called where its last member stood, so every other use of a member must come
@@ -65,7 +72,7 @@ struct FusionGroup {
 class FusionPlan {
  public:
   // `renamed` receives variables that are the same projection as another.
-  FusionPlan(ir::Arena& arena, ir::Expr* block, const BlockUses& uses, int opt_level,
+  FusionPlan(ir::Arena& arena, ir::Expr* block, const BlockUses& uses, const FusionOptions& options,
              absl::flat_hash_map<const ir::Var*, ir::Var*>& renamed);
 
   const std::vector<FusionStep>& steps() const { return steps_; }
@@ -90,6 +97,7 @@ class FusionPlan {
   bool MayMergeKinds(const FusionGroup& producer, uint32_t step) const;
   bool HasOwnShapes(const FusionGroup& producer, const FusionGroup& consumer) const;
   bool IsCalledInTime(const FusionGroup& producer, uint32_t step) const;
+  bool AreOfOneLevel(const FusionGroup& producer, const FusionGroup& consumer) const;
   bool IsSmallEnough(const FusionGroup& producer, const FusionGroup& consumer) const;
   void Merge(uint32_t producer, uint32_t consumer);
   void SplitLargeExtents(uint32_t group, const absl::flat_hash_map<const ir::Var*, ir::Var*>& renamed);
@@ -104,7 +112,7 @@ class FusionPlan {
   std::vector<uint32_t> Producers(uint32_t step) const;
 
   ir::Arena& arena_;
-  int opt_level_;
+  const FusionOptions& options_;
   std::vector<FusionStep> steps_;
   std::vector<FusionGroup> groups_;
   absl::flat_hash_map<const ir::Var*, uint32_t> producers_;  // variable -> step of an operator
