@@ -152,6 +152,7 @@ absl::StatusOr<driver::CompileOptions> ReadOptions(const rvm_compile_options* gi
   if (read.target != nullptr) options.target = read.target;
   if (read.device != nullptr) options.devices = {read.device};
   options.host_fallback = read.host_fallback != 0;
+  options.batch = read.batch != 0;
   RVM_ASSIGN_OR_RETURN(options.entries, ReadStrings(read.entries, read.entry_count, "entries"));
   RVM_ASSIGN_OR_RETURN(options.params_files, ReadStrings(read.params_files, read.params_file_count, "params_files"));
   if (read.progress != nullptr) {

@@ -22,7 +22,7 @@ struct EmittedProgram {
   Executable executable;                    // class, code objects and recipes are missing
   std::vector<schedule::Schedule> kernels;  // by KernelId; code generation is the driver's part
   struct Origin {
-    const ir::Function* primitive;  // the first of those that the kernel computes; the module owns it
+    const ir::Function* primitive;  // the first of those that the kernel or its variant computes; the module owns it
     std::string device;             // the kind that it is placed on; "" for the host
     int64_t num_operators = 0;      // of all places that call it
   };
@@ -33,6 +33,7 @@ struct EmitOptions {
   bool plan_memory = true;     // tensors that stay in an activation live in its arena
   bool reuse_inputs = true;    // results of kernels may reuse the memory of their inputs
   bool pack_constants = true;  // kernels may read constants in a layout of their own
+  bool batch = false;          // kernels that pay have variants for many calls at once (schedule::ScheduleBatchPair)
   schedule::Target target;     // of the kernels' schedules
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -100,6 +101,36 @@ ConstantId ProgramTables::Constant(const Literal& literal) {
   return id;
 }
 
+void ProgramTables::AddKernel(KernelDesc desc, schedule::Schedule schedule, EmittedProgram::Origin origin) {
+  desc.workspace = schedule.workspace;
+  desc.symbol = absl::StrCat("rvm_k", program_.kernels.size(), "_", desc.name);
+  program_.executable.kernels.push_back(std::move(desc));
+  program_.kernels.push_back(std::move(schedule));
+  program_.origins.push_back(std::move(origin));
+}
+
+void ProgramTables::AddBatchVariant(KernelId kernel, schedule::BatchPair& pair) {
+  const KernelDesc& one = program_.executable.kernels[kernel.value];
+  KernelDesc desc;
+  desc.name = absl::StrCat(one.name, "_batch");
+  desc.num_symbols = one.num_symbols + 1;
+  auto tensor = [](const te::Tensor& t) { return KernelTensor{t.dtype(), t.dims()}; };
+  for (const te::Tensor& input : pair.batched.computation.inputs) desc.params.push_back(tensor(input));
+  for (const te::Tensor& output : pair.batched.computation.outputs) desc.results.push_back(tensor(output));
+  for (KernelDesc::Check check : one.checks) {
+    check.a = pair.batched.Translated(check.a);
+    check.b = pair.batched.Translated(check.b);
+    desc.checks.push_back(std::move(check));
+  }
+  KernelId variant(static_cast<uint32_t>(program_.kernels.size()));
+  BatchVariant batch{kernel, variant, {}};
+  for (uint32_t i = 0; i < pair.shared.size(); ++i) {
+    if (pair.shared[i]) batch.shared.push_back(i);
+  }
+  program_.executable.batch_variants.push_back(std::move(batch));
+  AddKernel(std::move(desc), std::move(pair.variant), {program_.origins[kernel.value].primitive, ""});
+}
+
 absl::StatusOr<KernelUse> ProgramTables::Kernel(const ir::Function& primitive, std::vector<bool> constant_inputs) {
   RVM_ASSIGN_OR_RETURN(lowering::LoweredKernel lowered, lowering::LowerPrimitive(arena_, primitive));
   std::string key = te::Fingerprint(lowered.computation);
@@ -112,9 +143,17 @@ absl::StatusOr<KernelUse> ProgramTables::Kernel(const ir::Function& primitive, s
   absl::StrAppend(&key, "@", device);
   auto [it, added] = kernels_.try_emplace(std::move(key), KernelId(static_cast<uint32_t>(program_.kernels.size())));
   if (added) {
-    RVM_ASSIGN_OR_RETURN(
-        schedule::Schedule schedule,
-        schedule::MakeSchedule(std::move(lowered.computation), std::move(constant_inputs), options_.target));
+    std::optional<schedule::BatchPair> pair;
+    if (options_.batch && device.empty()) {
+      RVM_ASSIGN_OR_RETURN(pair, schedule::ScheduleBatchPair(lowered.computation, constant_inputs, options_.target));
+    }
+    schedule::Schedule schedule;
+    if (pair) {
+      schedule = std::move(pair->kernel);
+    } else {
+      RVM_ASSIGN_OR_RETURN(schedule, schedule::MakeSchedule(std::move(lowered.computation), std::move(constant_inputs),
+                                                            options_.target));
+    }
     if (options_.reuse_inputs) {
       for (const schedule::Reuse& reuse : schedule.reuses) {
         lowered.desc.reuses.push_back({static_cast<uint32_t>(reuse.output), static_cast<uint32_t>(reuse.input)});
@@ -123,11 +162,8 @@ absl::StatusOr<KernelUse> ProgramTables::Kernel(const ir::Function& primitive, s
     for (const schedule::Schedule::Update& update : schedule.updates) {
       lowered.desc.updates.push_back({static_cast<uint32_t>(update.output), static_cast<uint32_t>(update.input)});
     }
-    lowered.desc.workspace = schedule.workspace;
-    lowered.desc.symbol = absl::StrCat("rvm_k", it->second.value, "_", lowered.desc.name);
-    program_.executable.kernels.push_back(std::move(lowered.desc));
-    program_.kernels.push_back(std::move(schedule));
-    program_.origins.push_back({&primitive, device});
+    AddKernel(std::move(lowered.desc), std::move(schedule), {&primitive, device});
+    if (pair) AddBatchVariant(it->second, *pair);
   }
   program_.origins[it->second.value].num_operators += NumOperators(primitive);
   return KernelUse{it->second, lowered.is_static};

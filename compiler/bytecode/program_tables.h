@@ -16,6 +16,7 @@
 #include "compiler/bytecode/type_table.h"
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ir/module.h"
+#include "kernels/schedule/batch_pair.h"
 
 namespace rvm::bytecode {
 
@@ -72,6 +73,8 @@ class ProgramTables {
 
  private:
   FunctionId Declare(PendingFunction pending);
+  void AddKernel(KernelDesc desc, schedule::Schedule schedule, EmittedProgram::Origin origin);
+  void AddBatchVariant(KernelId kernel, schedule::BatchPair& pair);
 
   ir::Arena& arena_;
   const diagnostics::SourceMap& sources_;

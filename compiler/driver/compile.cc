@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "base/edit_distance.h"
 #include "base/status_macros.h"
 #include "base/version.h"
@@ -189,6 +190,10 @@ absl::StatusOr<Targets> ReadTargets(const CompileOptions& options, const passes:
   if (!devices.kinds().empty() && options.target == "portable") {
     return absl::InvalidArgumentError("a portable executable has no code for devices; expected another target");
   }
+  if (options.batch && !devices.kinds().empty()) {
+    return absl::InvalidArgumentError(
+        "`--batch` is for kernels on the host, and `--device` is given, too; expected one of them");
+  }
   RVM_ASSIGN_OR_RETURN(Targets targets, ParseTargets(options.target));
   bool uses_ptx = std::any_of(devices.kinds().begin(), devices.kinds().end(), [](const target::DeviceKind* kind) {
     return target::UsesTarget(*kind, device_contract::kPtxTarget);
@@ -255,6 +260,27 @@ absl::Status CompileFunctions(const std::vector<codegen::HostTarget>& targets, c
   return absl::OkStatus();
 }
 
+absl::Status NoControlInBatches(std::string_view seen) {
+  return absl::UnimplementedError(absl::StrCat("functions of a program with batched kernels have no machine code yet; ",
+                                               absl::string_view(seen.data(), seen.size()),
+                                               "; compile without `--batch`, or with `--control bytecode`"));
+}
+
+// Tensors of a program with batched kernels are in no arena: without any, it is the program that has none.
+absl::StatusOr<bytecode::EmittedProgram> Emit(const ir::Module& module, const std::vector<std::string>& entries,
+                                              const diagnostics::Diagnostics& diagnostics,
+                                              bytecode::EmitOptions options) {
+  if (options.batch) {
+    bytecode::EmitOptions batch = options;
+    batch.plan_memory = false;
+    RVM_ASSIGN_OR_RETURN(bytecode::EmittedProgram program,
+                         bytecode::EmitProgram(module, entries, diagnostics.sources(), batch));
+    if (!program.executable.batch_variants.empty()) return program;
+    options.batch = false;
+  }
+  return bytecode::EmitProgram(module, entries, diagnostics.sources(), options);
+}
+
 // `devices`: the kinds that kernels are placed on.
 absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const Targets& targets,
                                        std::span<const target::DeviceKind* const> devices,
@@ -284,7 +310,8 @@ absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const T
         absl::StrCat("internal error: the compiler made bytecode that does not verify: ", verified.status().message()));
   }
   result.executable = *std::move(verified);
-  bool is_native = options.native_control.value_or(options.opt_level >= 2 && native::HasLoops(**result.executable));
+  bool is_native = options.native_control.value_or(options.opt_level >= 2 && native::HasLoops(**result.executable) &&
+                                                   (**result.executable).batch_variants.empty());
   if (is_native && !targets.hosts.empty()) {
     RVM_RETURN_IF_ERROR(CompileFunctions(targets.hosts, options, kernels, result));
   }
@@ -364,6 +391,7 @@ absl::StatusOr<std::shared_ptr<const VerifiedExecutable>> AddControlCode(
     return absl::InvalidArgumentError(
         absl::StrCat("saw `--target ", target, "`; expected CPUs: functions run on the host"));
   }
+  if (!(**executable).batch_variants.empty()) return NoControlInBatches("saw an executable with them");
   CompiledProgram result;
   result.executable = std::move(executable);
   RVM_RETURN_IF_ERROR(CompileFunctions(targets.hosts, {}, {}, result));
@@ -408,6 +436,7 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
                                                   .extra_passes = options.extra_passes,
                                                   .left_out = options.left_out_passes,
                                                   .devices = &devices,
+                                                  .batch = options.batch,
                                                   .verify = options.verify_passes,
                                                   .observer = observe,
                                                   .must_stop = options.must_stop,
@@ -418,14 +447,17 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
   // Tensors on a device have no place in an arena, and it reads constants as they are.
   bytecode::EmitOptions emit{
       .plan_memory = options.opt_level > 0 && !uses_devices, .reuse_inputs = false, .pack_constants = !uses_devices};
+  emit.batch = options.batch;
   emit.target.has_updates = true;
   for (const codegen::HostTarget& target : targets.hosts) {
     emit.reuse_inputs = options.opt_level > 0;
     schedule::Target facts = codegen::ScheduleTarget(target);
     emit.target = &target == &targets.hosts[0] ? facts : schedule::Common(emit.target, facts);
   }
-  RVM_ASSIGN_OR_RETURN(bytecode::EmittedProgram program,
-                       bytecode::EmitProgram(module, entries, diagnostics.sources(), emit));
+  RVM_ASSIGN_OR_RETURN(bytecode::EmittedProgram program, Emit(module, entries, diagnostics, emit));
+  if (!program.executable.batch_variants.empty() && options.native_control.value_or(false)) {
+    return NoControlInBatches("`--control` asks for it");
+  }
   NoteShapes(module, program.executable);
   std::move(named.metadata.begin(), named.metadata.end(), std::back_inserter(program.executable.metadata));
   if (!uses_devices) module = {};  // code for devices is made from its functions

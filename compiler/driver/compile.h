@@ -35,6 +35,9 @@ struct CompileOptions {
   // Functions as machine code, too, for each CPU of `target`. Not given: at level 2 and above, if they have loops or
   // call each other in cycles.
   std::optional<bool> native_control;
+  // Kernels that pay have variants for many calls at once, which a runtime makes by itself (docs/batching.md). If some
+  // have one, functions stay bytecode.
+  bool batch = false;
   std::vector<std::string> entries;       // empty: DefaultEntries
   std::vector<std::string> params_files;  // weights for the free variables and the parameters of `@main`
   std::vector<ParamFile> weights;         // more of them, already read

@@ -71,6 +71,13 @@ class Packer {
       });
       for (const auto& [kernel, args] : calls) RVM_RETURN_IF_ERROR(PackCall(kernel, args, function));
     }
+    for (const BatchVariant& batch : executable_.batch_variants) {
+      for (uint32_t i : batch.shared) {
+        if (kernels_[batch.variant.value].Layout(i) == nullptr) continue;
+        executable_.kernels[batch.variant.value].params[i].dims =
+            executable_.kernels[batch.kernel.value].params[i].dims;
+      }
+    }
     return absl::OkStatus();
   }
 

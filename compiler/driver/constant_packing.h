@@ -11,8 +11,9 @@
 namespace rvm::driver {
 
 // Repacks the constants of kernel calls whose schedule states a layout, each once per layout, and
-// gives the kernels' descriptors the packed shapes. A constant that nothing names any more is released: a scalar stays
-// in its place. `kernels`: by KernelId. kResourceExhausted where there are more constants than an argument can name.
+// gives the kernels' descriptors, and those of their batched variants, the packed shapes. A constant that nothing names
+// any more is released: a scalar stays in its place. `kernels`: by KernelId. kResourceExhausted where there are more
+// constants than an argument can name.
 absl::Status PackConstants(std::span<const schedule::Schedule> kernels, Executable& executable);
 
 // Drops the constants that no instruction names and renumbers the rest.

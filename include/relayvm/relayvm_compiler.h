@@ -62,6 +62,8 @@ typedef struct {
   size_t import_count;
   /* The folder that paths of `import` in the text are relative to. NULL: the text may not import files. */
   const char* import_folder;
+  uint32_t batch; /* not 0: variants of kernels for many calls at once, as `relayvm compile --batch` makes them */
+  uint32_t reserved;
 } rvm_compile_options; /* NULL: level 2, this CPU, no weights */
 
 /* Compiles a program's text. `name`, usually its path, is for messages. */

@@ -42,6 +42,7 @@ constexpr OptionSpec kOptions[] = {
     kCompileDeviceOption,
     kHostFallbackOption,
     kControlOption,
+    kBatchOption,
     {"--entry", "NAME", "a function callable from outside (main, and functions that nothing calls); may be repeated"},
     {"--print-after", "PASS", "print the program after a pass, or after each: `all`"},
     {"--print-types", "", "with --print-after: declare every variable with its type"},
@@ -214,6 +215,7 @@ absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options
   compile.native_control = wants_native;
   compile.devices = options.Values("--device");
   compile.host_fallback = options.Has("--host-fallback");
+  compile.batch = options.Has("--batch");
   compile.extra_passes = options.Values("--with-pass");
   for (const std::string& name : compile.extra_passes) RVM_RETURN_IF_ERROR(CheckPassName(name));
   compile.left_out_passes = options.Values("--without-pass");

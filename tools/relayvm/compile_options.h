@@ -32,6 +32,9 @@ inline constexpr OptionSpec kCompileDeviceOption = {
 inline constexpr OptionSpec kHostFallbackOption = {
     "--host-fallback", "", "with --device: run on the host where there is no such device, instead of refusing to run"};
 
+inline constexpr OptionSpec kBatchOption = {
+    "--batch", "", "make variants of kernels for many calls at once, so that independent calls read weights once"};
+
 inline constexpr OptionSpec kWithPassOption = {"--with-pass", "PASS",
                                                "also run a pass that the level leaves out; may be repeated"};
 inline constexpr OptionSpec kWithoutPassOption = {
@@ -40,7 +43,7 @@ inline constexpr OptionSpec kWithoutPassOption = {
 // Returns kInvalidArgument if no pass is named `name`.
 absl::Status CheckPassName(std::string_view name);
 
-// Reads `--params`, `-O`, `--target`, `--device`, `--host-fallback`, `--with-pass` and `--without-pass`.
+// Reads `--params`, `-O`, `--target`, `--device`, `--host-fallback`, `--batch`, `--with-pass` and `--without-pass`.
 absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options);
 
 // Reports on stderr which parameters of `@main` became constants and which remain arguments, or that no tensor
