@@ -25,6 +25,7 @@ import python_threads  # noqa: E402
 import vm_operations  # noqa: E402
 import vm_programs  # noqa: E402
 import vm_share  # noqa: E402
+from batching import compare as batching  # noqa: E402
 from bert import compare as bert  # noqa: E402
 from control import compare as control  # noqa: E402
 from gpu import pack  # noqa: E402
@@ -191,7 +192,7 @@ def memory(folder):
 # By the name that chooses it on the command line.
 TABLES = {"models": models, "vm": programs, "share": share, "load": load_time.table, "memory": memory,
           "kernels": kernels, "operators": operators.table, "gradients": gradients.table, "threads": python_threads.table, "calls": python_calls.table,
-          "vision": vision.table, "recurrent": recurrent.table, "bert": bert.table, "compile": compile_models.table,
+          "vision": vision.table, "recurrent": recurrent.table, "batching": batching.table, "bert": bert.table, "compile": compile_models.table,
           "control": control.table}
 
 
