@@ -12,6 +12,8 @@ LEVELS = (["-O0"], ["-O2"], ["--target", "x86-64-v3"], ["--target", "portable"])
 
 
 class Models(relayvm.TestCase):
+    SETS = {"": 21, "com.microsoft": 1}
+
     def setUp(self):
         import numpy  # pylint: disable=import-outside-toplevel
         import onnx  # pylint: disable=import-outside-toplevel
@@ -41,7 +43,7 @@ class Models(relayvm.TestCase):
                 out.ClearField("type")
         arrays = [value if isinstance(value, self.onnx.TensorProto) else self.onnx.numpy_helper.from_array(self.np.asarray(value), name)
                   for name, value in weights.items() if any(name in node.input for node in nodes)]
-        sets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+        sets = [helper.make_opsetid(domain, version) for domain, version in self.SETS.items()]
         path = os.path.join(self.place, name)
         self.onnx.save(helper.make_model(helper.make_graph(nodes, "graph", inputs, outputs, arrays), opset_imports=sets, ir_version=10), path)
         return path

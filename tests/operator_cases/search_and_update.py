@@ -23,6 +23,8 @@ def cases(case):
         case("searchsorted", "searchsorted(%a, %b)", [sequence[:0], values], np.zeros((3, 5), "int32"))
         _indexed(case, dtype)
         _patched(case, dtype)
+    for dtype in ["float32", "float64"]:
+        _trees(case, dtype)
     for dtype in ["int32", "int64", "uint8"]:
         order = rng(dtype).permutation(11).astype(dtype)
         case("invert_permutation", "invert_permutation(%a)", [order], np.argsort(order).astype(dtype))
@@ -114,3 +116,23 @@ def _einsum(case):
             letters = "".join(f"%{c}, " for c, _ in zip("abc", inputs))
             tolerance = {"float16": 2e-2, "float32": 2e-5, "float64": 1e-9, "int32": 0}[dtype]
             case("einsum", f'einsum(({letters}), equation="{equation}")', inputs, np.einsum(equation, *map(wide, inputs)).astype(dtype), tolerance)
+
+
+def _trees(case, dtype):
+    """Nodes that rows reach in random graphs of nodes, from roots and from where other steps ended; NaN, and indices out of range."""
+    nodes, trees = 25, 4
+    generator = rng(dtype, "trees")
+    for rows, rounds in ((1, 3), (6, 0), (6, 9), (40, 17)):
+        data = random((rows, 3), dtype, "tree data", rows)
+        data[generator.random(data.shape) < 0.1] = np.nan
+        features, children = generator.integers(0, 3, nodes).astype("int32"), generator.integers(0, nodes, (nodes, 2)).astype("int32")
+        thresholds = random((nodes,), dtype, "thresholds", rows)
+        thresholds[0] = data[0, features[0]]
+        for begin in (generator.integers(0, nodes, trees), generator.integers(0, nodes, (trees, rows)), np.array([0, nodes, -1])):
+            begin = begin.astype("int32")
+            node = np.broadcast_to(begin if begin.ndim == 2 else begin[:, None], (len(begin), rows)).astype("int64")
+            for _ in range(rounds):
+                node = np.where((node < 0) | (node >= nodes), nodes - 1, node)
+                is_first = data[np.arange(rows), features[node]] <= thresholds[node]
+                node = np.where(is_first, children[node, 0], children[node, 1])
+            case("tree_nodes", f"tree_nodes(%a, %b, %c, %d, %e, rounds={rounds})", [data, begin, features, thresholds, children], node.astype("int32"))

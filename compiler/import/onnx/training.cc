@@ -1,4 +1,4 @@
-// ai.onnx.preview.training: one step of an optimiser over several tensors. And ai.onnx.ml's few over numbers.
+// ai.onnx.preview.training: one step of an optimiser over several tensors.
 #include <span>
 
 #include "absl/functional/function_ref.h"
@@ -72,26 +72,10 @@ Operands Momentum(NodeContext& c) {
   });
 }
 
-// ---- ai.onnx.ml
-
-Operands Binarizer(NodeContext& c) {
-  Operand x = c.In(0);
-  return {c.Cast(c.Op("greater", {x, c.Number(c.Float("threshold", 0), x)}), c.DTypeOf(x))};
-}
-
-Operands ArrayFeatureExtractor(NodeContext& c) {
-  Operand x = c.In(0);
-  Operand indices = c.Op("reshape", {c.In(1)}, {{"newshape", ir::AttrValue::List{-1}}});
-  if (c.RankOf(x) == 1) x = c.Unsqueeze(x, {0});
-  return {c.Op("take", {x, indices}, {{"axis", c.RankOf(x) - 1}})};
-}
-
 constexpr OperatorRow kRows[] = {
     {"ai.onnx.preview.training.Adagrad", Adagrad},
     {"ai.onnx.preview.training.Adam", Adam},
     {"ai.onnx.preview.training.Momentum", Momentum},
-    {"ai.onnx.ml.ArrayFeatureExtractor", ArrayFeatureExtractor},
-    {"ai.onnx.ml.Binarizer", Binarizer},
 };
 
 }  // namespace
