@@ -39,7 +39,9 @@ class TableBuilder {
     // Each node and each member of a set makes at most three records.
     int64_t size = count;
     for (const TreeNode& node : trees_.nodes) size += static_cast<int64_t>(node.members.size());
-    if (size > std::numeric_limits<int32_t>::max() / 4) return absl::UnimplementedError("trees of too many nodes");
+    if (std::max(size, num_features_) > std::numeric_limits<int32_t>::max() / 4) {
+      return absl::UnimplementedError("trees of too many nodes or features");
+    }
     table_.leaf_of_node.assign(trees_.nodes.size(), -1);
     for (size_t i = 0; i < trees_.nodes.size(); ++i) {
       const TreeNode& node = trees_.nodes[i];

@@ -215,10 +215,11 @@ class Scores {
   Operand Aggregated() {
     Operand x = FloatRows(c_);
     if (!c_.failed() && c_.DTypeOf(x) == kFloat16) x = c_.Cast(x, kFloat32);
-    const std::optional<int64_t> features = importing::KnownExtent(c_, x, 1, "input");
     if (c_.failed() || !CheckTargets()) return nullptr;
     dtype_ = c_.DTypeOf(x);
-    absl::StatusOr<TreeTable> table = MakeTreeTable(ensemble_.trees, *features, dtype_ == kFloat32);
+    x = WithKnownFeatures(x);
+    const int64_t features = c_.ExtentOf(x, 1).constant();
+    absl::StatusOr<TreeTable> table = MakeTreeTable(ensemble_.trees, features, dtype_ == kFloat32);
     if (!table.ok()) {
       c_.emit().Fail(table.status());
       return nullptr;
@@ -247,6 +248,17 @@ class Scores {
   }
 
  private:
+  // Rows whose number of features is not known are cut to those that the trees read, and checked to have them.
+  Operand WithKnownFeatures(Operand x) {
+    const Dim extent = c_.ExtentOf(x, 1);
+    if (extent.is_const()) return x;
+    int64_t read = 1;
+    for (const TreeNode& node : ensemble_.trees.nodes) read = std::max(read, node.feature + 1);
+    x = CheckAtLeast(c_, x, c_.emit().FromDim(extent), c_.Integer(read),
+                     "features of the rows, and those of the trees");
+    return c_.SliceAxis(x, 1, 0, read);
+  }
+
   bool CheckTargets() {
     bool fits = ensemble_.targets > 0;
     for (const Weight& weight : ensemble_.weights)
