@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -133,20 +134,20 @@ class TableBuilder {
     const double x = node.threshold;
     const bool is_missing = node.takes_missing;
     // NaN takes the second child of a record: the comparison, or its opposite, with the feature or its negative.
-    switch (node.mode) {
-      case NodeMode::kLessEqual:
-        if (is_missing) return SetBelow(record, Negative(feature), -x, no, yes);
-        return SetAtMost(record, feature, x, yes, no);
-      case NodeMode::kLess:
-        if (is_missing) return SetAtMost(record, Negative(feature), -x, no, yes);
-        return SetBelow(record, feature, x, yes, no);
-      case NodeMode::kGreaterEqual:
-        if (is_missing) return SetBelow(record, feature, x, no, yes);
-        return SetAtMost(record, Negative(feature), -x, yes, no);
-      default:
-        if (is_missing) return SetAtMost(record, feature, x, no, yes);
-        return SetBelow(record, Negative(feature), -x, yes, no);
+    if (node.mode == NodeMode::kLessEqual) {
+      if (is_missing) return SetBelow(record, Negative(feature), -x, no, yes);
+      return SetAtMost(record, feature, x, yes, no);
     }
+    if (node.mode == NodeMode::kLess) {
+      if (is_missing) return SetAtMost(record, Negative(feature), -x, no, yes);
+      return SetBelow(record, feature, x, yes, no);
+    }
+    if (node.mode == NodeMode::kGreaterEqual) {
+      if (is_missing) return SetBelow(record, feature, x, no, yes);
+      return SetAtMost(record, Negative(feature), -x, yes, no);
+    }
+    if (is_missing) return SetAtMost(record, feature, x, no, yes);
+    SetBelow(record, Negative(feature), -x, yes, no);
   }
 
   void FillEquality(const TreeNode& node, int32_t record, int32_t yes, int32_t no) {
