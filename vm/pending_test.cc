@@ -214,6 +214,46 @@ constexpr char kChain[] = R"(
   cell C0 = tuple (T0, T0) (T0, T0)
 )";
 
+TEST(PendingTest, RowsLieTogether) {
+  // 200 calls of one level, whose results are operands of 200 others, last first.
+  auto machine = MachineOf(R"(
+    adt A0 "List[Row]" { "Nil" "Cons" (T0, adt A0) C0 }
+    cell C0 = constructor adt A0 tag 1 (T0, adt A0)
+    entry "main" = F0 ("a", "n")
+    function F0 "main" params 2 result adt A0 {
+      r0: T0  r1: int32  r2, r3: adt A0  r4, r5: T0
+    code
+      load_tag r2, 0
+    L0:
+      call_kernel [r4], N0, [r0, r0, K0]
+      make_cell r2, C0, [r4, r2]
+      add_imm_i32 r1, r1, -1
+      branch_ne_imm r1, 0, L0
+      load_tag r3, 0
+    L1:
+      branch_tag r2, 0, L2
+      unpack [r4, r2], r2, C0
+      call_kernel [r5], N0, [r4!, r0, K3]
+      make_cell r3, C0, [r5, r3]
+      jump L1
+    L2:
+      drop r0
+      drop r2
+      return r3
+    }
+  )");
+  auto result = machine->Invoke("main", std::vector<Value>{Floats({1, 2}), Int(200)});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(machine->stats().live_objects, 0);
+  int64_t cells = 0;
+  for (const Value* list = &*result; list->name() == "Cons"; list = &list->fields()[1]) {
+    ASSERT_EQ(list->fields()[0].ToString(), "[5f, 10f]") << cells;
+    ++cells;
+  }
+  EXPECT_EQ(cells, 200);
+  EXPECT_LT(Ran().size(), 20);
+}
+
 TEST(PendingTest, QueueRunsWhenItIsFull) {
   auto machine = MachineOf(kChain);
   EXPECT_EQ(RunEntry(*machine, {Floats({1, 2}), Int(5000)}), "([5001f, 10002f], [5001f, 10002f])");
@@ -225,7 +265,7 @@ TEST(PendingTest, QueueRunsWhenMemoryRunsOut) {
   // 8192 results of 128 bytes do not fit; an eighth of the limit may wait.
   auto machine = MachineOf(kChain, {.memory_limit_bytes = 512 << 10});
   EXPECT_EQ(RunEntry(*machine, {Floats({1, 2}), Int(4000)}), "([4001f, 8002f], [4001f, 8002f])");
-  EXPECT_GT(Ran().size(), 4000);  // some pairs were torn apart
+  EXPECT_GE(Ran().size(), 4000);  // a pair may be torn apart
   EXPECT_LT(Ran().size(), 4100);
 }
 

@@ -144,8 +144,9 @@ std::string TextOf(const Report& report) {
   for (size_t i = 0; report.lines > 1 && i < report.lines; ++i) {
     text += LatencyLine(LatencyOf(report.measured, i), absl::StrCat("line ", i + 1, " of values"));
   }
-  absl::StrAppendFormat(&text, "\n%.1f runs per second for %.3f s; at most %d bytes of heap in a machine\n",
-                        report.per_second(), report.measured.seconds, report.peak_bytes());
+  absl::StrAppendFormat(&text, "\n%.1f runs per second for %.3f s", report.per_second(), report.measured.seconds);
+  if (report.plan.lanes > 0) return absl::StrCat(text, "\n");
+  absl::StrAppendFormat(&text, "; at most %d bytes of heap in a machine\n", report.peak_bytes());
   return text;
 }
 

@@ -135,6 +135,7 @@ class KernelCaller {
   std::optional<const uint16_t*> Defer(const Call& call, const uint16_t* pc, Slot* r);
   bool Waits(const KernelInfo& kernel, uint32_t level) const;
   uint32_t PendingLevel(const Call& call, const Slot* r) const;
+  Tensor* NewPendingResult(const Call& call, size_t index);
   bool NoteCall(const Call& call, const uint16_t* pc, uint32_t level, Slot* r);
   bool FetchPending(Tensor* tensor);
   // Runs the kernel of a call that `owner` noted at `pc`, which gets its error. False: there is one.

@@ -30,9 +30,8 @@ bool KernelCaller::RunPending() {
 }
 
 bool KernelCaller::FetchPending(Tensor* tensor) {
-  Tensor* root = RootOf(tensor);
-  if (IsPending(*root) && !RunPending()) return false;
-  tensor->data = root->data;
+  if (PendingOf(tensor) != nullptr && !RunPending()) return false;
+  tensor->data = ElementsOf(tensor);
   return true;
 }
 
@@ -51,7 +50,7 @@ uint32_t KernelCaller::PendingLevel(const Call& call, const Slot* r) const {
   for (uint32_t i = 0; i < call.num_args; ++i) {
     if (call.kernel->params[i].scalar) continue;
     Tensor* tensor = ArgTensor(call.args[i], r);
-    if (tensor->data == nullptr) level = std::max(level, pending_->LevelOf(*RootOf(tensor)));
+    if (tensor->data == nullptr) level = std::max(level, pending_->LevelOf(tensor));
   }
   return level;
 }
@@ -83,24 +82,24 @@ std::optional<const uint16_t*> KernelCaller::Defer(const Call& call, const uint1
   return call.args + call.num_args;
 }
 
+Tensor* KernelCaller::NewPendingResult(const Call& call, size_t index) {
+  const KernelInfo::TensorInfo& result = call.kernel->results[index];
+  Tensor* tensor = nullptr;
+  // Machines that share a queue have heaps of their own, in which their results lie.
+  if (call.kernel->is_static && call.kernel->batch != nullptr && waiter_ == nullptr) {
+    std::optional<Tensor*> row = pending_->NewRow(heap_, index, result);
+    if (!row) return nullptr;
+    tensor = *row;
+  }
+  if (tensor == nullptr) tensor = call.kernel->is_static ? NewStaticResult(result) : MakeDynamicResult(call, index);
+  return tensor;
+}
+
 bool KernelCaller::NoteCall(const Call& call, const uint16_t* pc, uint32_t level, Slot* r) {
   const KernelInfo& kernel = *call.kernel;
   size_t params = call.num_args, results = kernel.results.size();
   num_moved_ = 0;  // no result takes the memory of an operand, which is read later
   Slot* slots = pending_->NewSlots(kernel);
-  for (size_t i = 0; i < results; ++i) {
-    const KernelInfo::TensorInfo& result = kernel.results[i];
-    if (result.scalar) continue;
-    Tensor* tensor = kernel.is_static ? NewStaticResult(result) : MakeDynamicResult(call, i);
-    if (tensor == nullptr) [[unlikely]]
-      return error_.ok() ? Fail(OutOfMemory()) : false;
-    pending_bytes_ += tensor->block_bytes;
-    slots[params + i] = AsSlot(tensor);
-    slots[params + results + i] = AsSlot(tensor->data);
-    tensor->data = nullptr;
-    tensor->object.count = 2;  // one is the call's
-    tensor->object.tag = pending_->next_number();
-  }
   for (uint32_t i = 0; i < params; ++i) {
     uint16_t arg = call.args[i];
     bool is_constant = (arg & kConstantArg) != 0;
@@ -109,10 +108,24 @@ bool KernelCaller::NoteCall(const Call& call, const uint16_t* pc, uint32_t level
       continue;
     }
     slots[i] = AsSlot(ArgTensor(arg, r));
-    if (!is_constant && (arg & kMovedArg) == 0) Retain(slots[i]);
   }
   std::copy_n(symbols_.begin(), kernel.desc->num_symbols, slots + params + 2 * results);
-  pending_->Note(*this, kernel, pc, level);
+  pending_->Begin(*this, kernel, pc, level);
+  for (size_t i = 0; i < results; ++i) {
+    if (kernel.results[i].scalar) continue;
+    int64_t before = heap_.live_bytes();
+    Tensor* tensor = NewPendingResult(call, i);
+    if (tensor == nullptr) [[unlikely]] {
+      pending_->Abandon();
+      return error_.ok() ? Fail(OutOfMemory()) : false;
+    }
+    pending_bytes_ += heap_.live_bytes() - before;
+    pending_->SetResult(i, tensor);
+  }
+  for (uint32_t i = 0; i < params; ++i) {
+    if (!kernel.params[i].scalar && (call.args[i] & (kConstantArg | kMovedArg)) == 0) Retain(slots[i]);
+  }
+  pending_->Note();
   ++num_pending_;
   for (size_t i = 0; i < results; ++i) {
     if (!kernel.results[i].scalar) r[call.dsts[i]] = slots[params + i];

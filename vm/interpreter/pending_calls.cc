@@ -13,12 +13,6 @@ namespace {
 
 constexpr size_t RoundUp(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
 
-int64_t BytesOf(const Tensor& tensor) {
-  int64_t bytes = tensor.dtype.bytes();
-  for (uint16_t axis = 0; axis < tensor.rank; ++axis) bytes *= tensor.dims[axis];
-  return bytes;
-}
-
 }  // namespace
 
 PendingCalls::PendingCalls(std::span<const KernelInfo> kernels) : kernels_(kernels), table_(kTableSize, kNone) {}
@@ -29,16 +23,66 @@ Slot* PendingCalls::NewSlots(const KernelInfo& kernel) {
   return slots_.data() + begin;
 }
 
-void PendingCalls::Note(KernelCaller& caller, const KernelInfo& kernel, const uint16_t* pc, uint32_t level) {
+void PendingCalls::Begin(KernelCaller& caller, const KernelInfo& kernel, const uint16_t* pc, uint32_t level) {
   size_t slots = kernel.params.size() + 2 * kernel.results.size() + kernel.desc->num_symbols;
-  calls_.push_back({&caller, &kernel, pc, static_cast<uint32_t>(slots_.size() - slots), level, kNone});
-  Join(static_cast<uint32_t>(calls_.size() - 1));
+  new_call_ = {&caller, &kernel, pc, static_cast<uint32_t>(slots_.size() - slots), level, kNone};
+  new_group_ = FindGroup(new_call_);
+}
+
+std::optional<Tensor*> PendingCalls::NewRow(Heap& heap, size_t index, const KernelInfo::TensorInfo& result) {
+  const Group& group = groups_[new_group_];
+  if (group.count == 0) return nullptr;
+  Block& block = blocks_[group.blocks + index];
+  if (block.left == 0) {
+    int64_t rows = std::min(kBlockRows, std::max(kFirstBlockRows, kBlockGrowth * block.rows));
+    rows = std::min(rows, kBlockBytes / std::max<int64_t>(result.bytes, 1));
+    if (rows < kFirstBlockRows) return nullptr;
+    int64_t elements = rows * result.bytes / result.dtype.bytes();
+    Tensor* tensor = heap.NewTensor(result.dtype, {&elements, 1}, rows * result.bytes, false);
+    if (tensor == nullptr) return std::nullopt;
+    if (block.tensor != nullptr) heap.Drop(AsSlot(block.tensor));
+    block = {tensor, static_cast<std::byte*>(tensor->data), rows, rows};
+  }
+  Tensor* row = heap.NewView(block.tensor, result.dims);
+  if (row == nullptr) return std::nullopt;
+  Retain(AsSlot(block.tensor));
+  row->data = block.next;
+  block.next += result.bytes;
+  --block.left;
+  return row;
+}
+
+void PendingCalls::SetResult(size_t index, Tensor* tensor) {
+  Slot* results = SlotsOf(new_call_) + new_call_.kernel->params.size();
+  results[index] = AsSlot(tensor);
+  results[new_call_.kernel->results.size() + index] = AsSlot(tensor->data);
+  tensor->data = nullptr;
+  tensor->object.count = 2;  // one is the call's
+  tensor->object.tag = static_cast<uint16_t>(calls_.size() + 1);
+}
+
+void PendingCalls::Note() {
+  auto number = static_cast<uint32_t>(calls_.size());
+  calls_.push_back(new_call_);
+  Group& group = groups_[new_group_];
+  (group.count++ == 0 ? group.first : calls_[group.last].next) = number;
+  group.last = number;
+}
+
+void PendingCalls::Abandon() {
+  const Group& group = groups_[new_group_];
+  if (group.count > 0) return;
+  // It was made for this call, and is the last.
+  table_[group.place] = kNone;
+  blocks_.resize(group.blocks);
+  groups_.pop_back();
 }
 
 Slot PendingCalls::KeyOfShared(const Call& call, const Slot* slots, uint32_t param) {
   if (call.kernel->params[param].scalar) return slots[param];
-  const Tensor* root = RootOf(AsTensor(slots[param]));
-  return AsSlot(root->data != nullptr ? root->data : root);
+  Tensor* tensor = AsTensor(slots[param]);
+  const Tensor* pending = PendingOf(tensor);
+  return pending == nullptr ? AsSlot(ElementsOf(tensor)) : AsSlot(pending);
 }
 
 uint64_t PendingCalls::HashOf(const Call& call) {
@@ -63,26 +107,26 @@ bool PendingCalls::AreAlike(const Call& a, const Call& b) {
   return std::equal(of_a + symbols, of_a + symbols + a.kernel->desc->num_symbols, of_b + symbols);
 }
 
-void PendingCalls::Join(uint32_t number) {
-  Call& call = calls_[number];
+uint32_t PendingCalls::FindGroup(const Call& call) {
   size_t place = HashOf(call) % kTableSize;
   while (table_[place] != kNone && !AreAlike(calls_[groups_[table_[place]].first], call)) {
     place = (place + 1) % kTableSize;
   }
-  if (table_[place] == kNone) {
-    table_[place] = static_cast<uint32_t>(groups_.size());
-    groups_.push_back({call.level, number, number, 1, static_cast<uint32_t>(place)});
-    return;
-  }
-  Group& group = groups_[table_[place]];
-  calls_[group.last].next = number;
-  group.last = number;
-  ++group.count;
+  if (table_[place] != kNone) return table_[place];
+  auto number = static_cast<uint32_t>(groups_.size());
+  table_[place] = number;
+  groups_.push_back({call.level, kNone, kNone, 0, static_cast<uint32_t>(place), static_cast<uint32_t>(blocks_.size())});
+  blocks_.resize(blocks_.size() + call.kernel->results.size());
+  return number;
 }
 
-void PendingCalls::Clear() {
+void PendingCalls::Clear(Heap* heap) {
   for (const Group& group : groups_) table_[group.place] = kNone;
+  for (const Block& block : blocks_) {
+    if (block.tensor != nullptr && heap != nullptr) heap->Drop(AsSlot(block.tensor));
+  }
   groups_.clear();
+  blocks_.clear();
   calls_.clear();
   slots_.clear();
 }
@@ -93,7 +137,7 @@ void PendingCalls::Forget(const KernelCaller& caller) {
     if (call.caller == &caller) call.caller = nullptr;
     is_left |= call.caller != nullptr;
   }
-  if (!is_left) Clear();
+  if (!is_left) Clear(nullptr);
 }
 
 void PendingCalls::Run(KernelCaller& runner) {
@@ -106,7 +150,7 @@ void PendingCalls::Run(KernelCaller& runner) {
   bool succeeds = true;
   for (size_t g = 0; g < order_.size() && succeeds; ++g) succeeds = RunGroup(groups_[order_[g]], runner);
   if (!succeeds) RunInOrder(runner);
-  Clear();
+  Clear(&runner.heap_);
 }
 
 bool PendingCalls::RunGroup(const Group& group, KernelCaller& runner) {
@@ -117,7 +161,7 @@ bool PendingCalls::RunGroup(const Group& group, KernelCaller& runner) {
   size_t rows = 1;
   if (batch_.size() > 1 && calls_[group.first].kernel->batch != nullptr) rows = SizeRows(calls_[group.first]);
   for (size_t first = 0; first < batch_.size();) {
-    size_t count = std::min(rows, batch_.size() - first);
+    size_t count = rows > 1 ? NextRows(first, rows) : 1;
     bool runs_together = count > 1 && RunRows(runner, first, count);
     if (!runs_together) {
       for (size_t i = first; i < first + count; ++i) {
@@ -145,7 +189,7 @@ bool PendingCalls::RunAlone(Call& call, KernelCaller& runner) {
   size_t params = kernel.params.size(), results = kernel.results.size();
   void** buffers = runner.buffers_.data();
   for (size_t p = 0; p < params; ++p) {
-    buffers[p] = kernel.params[p].scalar ? static_cast<void*>(&slots[p]) : RootOf(AsTensor(slots[p]))->data;
+    buffers[p] = kernel.params[p].scalar ? static_cast<void*>(&slots[p]) : ElementsOf(AsTensor(slots[p]));
   }
   for (size_t i = 0; i < results; ++i) {
     buffers[params + i] = kernel.results[i].scalar ? static_cast<void*>(&call.caller->scalars_[i])
@@ -166,7 +210,7 @@ size_t PendingCalls::SizeRows(const Call& call) {
   rows_.clear();
   size_t bytes = 0;
   auto add = [&](const KernelInfo::TensorInfo& info, Slot slot, bool is_shared) {
-    int64_t row = is_shared ? 0 : info.scalar ? info.dtype.bytes() : BytesOf(*AsTensor(slot));
+    int64_t row = is_shared ? 0 : info.scalar ? info.dtype.bytes() : ElementBytes(*AsTensor(slot));
     rows_.push_back({row, nullptr});
     bytes += static_cast<size_t>(row);
   };
@@ -236,12 +280,13 @@ bool PendingCalls::RunRows(KernelCaller& runner, size_t first, size_t count) {
     bool is_shared = i < params && std::ranges::binary_search(kernel.batch->shared, static_cast<uint32_t>(i));
     if (is_shared) {
       Slot& slot = SlotsOf(call)[i];
-      buffers[i] = kernel.params[i].scalar ? static_cast<void*>(&slot) : RootOf(AsTensor(slot))->data;
+      buffers[i] = kernel.params[i].scalar ? static_cast<void*>(&slot) : ElementsOf(AsTensor(slot));
       continue;
     }
-    rows_[i].block = block;
+    bool is_in_place = AreTogether(i, first, count);
+    buffers[i] = rows_[i].block = is_in_place ? RowOf(call, i) : block;
+    if (is_in_place) continue;
     block += RoundUp(static_cast<size_t>(rows_[i].row_bytes) * count);
-    buffers[i] = rows_[i].block;
     if (i < params) Gather(i, first, count);
   }
   if (runner.RunBound(variant, *workspace) != kRvmOk) return false;
@@ -250,28 +295,61 @@ bool PendingCalls::RunRows(KernelCaller& runner, size_t first, size_t count) {
   return true;
 }
 
+std::byte* PendingCalls::RowOf(const Call& call, size_t index) {
+  const KernelInfo& kernel = *call.kernel;
+  Slot& slot = SlotsOf(call)[index];
+  if (index < kernel.params.size()) {
+    return kernel.params[index].scalar ? reinterpret_cast<std::byte*>(&slot)
+                                       : static_cast<std::byte*>(ElementsOf(AsTensor(slot)));
+  }
+  size_t result = index - kernel.params.size();
+  return kernel.results[result].scalar ? reinterpret_cast<std::byte*>(&call.caller->scalars_[result])
+                                       : reinterpret_cast<std::byte*>(*(&slot + kernel.results.size()));
+}
+
+size_t PendingCalls::RowsTogether(size_t first) {
+  size_t result = calls_[batch_[first]].kernel->params.size();
+  if (result == rows_.size()) return 1;
+  const std::byte* row = RowOf(calls_[batch_[first]], result);
+  size_t count = 1;
+  while (first + count < batch_.size() &&
+         RowOf(calls_[batch_[first + count]], result) == row + static_cast<int64_t>(count) * rows_[result].row_bytes) {
+    ++count;
+  }
+  return count;
+}
+
+size_t PendingCalls::NextRows(size_t first, size_t limit) {
+  size_t count = 0;
+  while (first + count < batch_.size()) {
+    size_t more = RowsTogether(first + count);
+    if (more >= kRowsTogether) return std::min(limit, count == 0 ? more : count);
+    count += more;
+  }
+  return std::min(limit, count);
+}
+
+bool PendingCalls::AreTogether(size_t index, size_t first, size_t count) {
+  const std::byte* row = RowOf(calls_[batch_[first]], index);
+  for (size_t i = 1; i < count; ++i) {
+    if (RowOf(calls_[batch_[first + i]], index) != row + static_cast<int64_t>(i) * rows_[index].row_bytes) return false;
+  }
+  return true;
+}
+
 void PendingCalls::Gather(size_t param, size_t first, size_t count) {
   auto bytes = static_cast<size_t>(rows_[param].row_bytes);
-  bool is_scalar = calls_[batch_[first]].kernel->params[param].scalar;
   std::byte* to = rows_[param].block;
-  for (size_t i = first; i < first + count; ++i, to += bytes) {
-    const Slot& slot = SlotsOf(calls_[batch_[i]])[param];
-    std::memcpy(to, is_scalar ? static_cast<const void*>(&slot) : RootOf(AsTensor(slot))->data, bytes);
-  }
+  for (size_t i = first; i < first + count; ++i, to += bytes) std::memcpy(to, RowOf(calls_[batch_[i]], param), bytes);
 }
 
 void PendingCalls::Scatter(size_t result, size_t first, size_t count) {
-  const KernelInfo& kernel = *calls_[batch_[first]].kernel;
-  const Rows& rows = rows_[kernel.params.size() + result];
-  auto bytes = static_cast<size_t>(rows.row_bytes);
-  const std::byte* from = rows.block;
-  for (size_t i = first; i < first + count; ++i, from += bytes) {
-    Call& call = calls_[batch_[i]];
-    void* to = kernel.results[result].scalar
-                   ? static_cast<void*>(&call.caller->scalars_[result])
-                   : reinterpret_cast<void*>(SlotsOf(call)[kernel.params.size() + kernel.results.size() + result]);
-    std::memcpy(to, from, bytes);
-  }
+  size_t index = calls_[batch_[first]].kernel->params.size() + result;
+  auto bytes = static_cast<size_t>(rows_[index].row_bytes);
+  const std::byte* from = rows_[index].block;
+  if (from == RowOf(calls_[batch_[first]], index)) return;
+  for (size_t i = first; i < first + count; ++i, from += bytes)
+    std::memcpy(RowOf(calls_[batch_[i]], index), from, bytes);
 }
 
 void PendingCalls::Finish(Call& call) {

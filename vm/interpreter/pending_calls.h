@@ -3,9 +3,9 @@
 //
 // A call is noted with its level: one more than the highest of the calls that give its operands. Its results are
 // tensors of their own whose elements are not there yet. When somebody needs elements, the queue runs: level by level,
-// and in a level, the calls of one kernel together whose shared operands are the same tensors. Their rows are copied
-// together, and the results' rows to their tensors. A row's bits do not depend on the others: the compiler makes
-// variants so.
+// and in a level, the calls of one kernel together whose shared operands are the same tensors. Results of one
+// heap lie one behind the other; rows of operands that do not are copied together. A row's bits do not depend on the
+// others: the compiler makes variants so.
 //
 // What control does is not changed by this: shapes are checked when a call is noted, and of several calls that fail,
 // the one that was noted first gives the run's error.
@@ -19,10 +19,12 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "vm/link_info.h"
+#include "vm/memory/heap.h"
 #include "vm/memory/object.h"
 
 namespace rvm::vm {
@@ -31,8 +33,21 @@ class KernelCaller;
 class PendingCalls;
 class ThreadPool;
 
-// Whether a tensor that owns its elements waits for the call that gives them, whose number its header's tag is.
-inline bool IsPending(const Tensor& root) { return root.data == nullptr && root.storage == TensorStorage::kInline; }
+// The result of a call that has not run, of which `tensor` is a view, or which it is; null if its elements are there.
+// The tag of such a result is one more than the number of the call.
+inline Tensor* PendingOf(Tensor* tensor) {
+  while (tensor->data == nullptr && tensor->object.tag == 0 && tensor->storage == TensorStorage::kView) {
+    tensor = reinterpret_cast<Tensor*>(tensor->owner);
+  }
+  return tensor->data == nullptr && tensor->object.tag != 0 ? tensor : nullptr;
+}
+// The elements of a tensor, which may be a view of a result of a call that has run since.
+inline void* ElementsOf(Tensor* tensor) {
+  while (tensor->data == nullptr && tensor->storage == TensorStorage::kView) {
+    tensor = reinterpret_cast<Tensor*>(tensor->owner);
+  }
+  return tensor->data;
+}
 
 // Counts since a queue was made.
 struct PendingStats {
@@ -70,17 +85,27 @@ class PendingCalls {
   bool empty() const { return calls_.empty(); }
   bool is_full() const { return calls_.size() >= kMaxCalls; }
 
-  // Returns the level of the call that gives such a tensor; 0 if its elements are there.
-  uint32_t LevelOf(const Tensor& root) const { return IsPending(root) ? calls_[root.object.tag].level : 0; }
+  // Returns the level of the call that gives a tensor; 0 if its elements are there.
+  uint32_t LevelOf(Tensor* tensor) const {
+    const Tensor* result = PendingOf(tensor);
+    return result == nullptr ? 0 : calls_[result->object.tag - 1].level;
+  }
 
   // Adds slots for a call, which the caller of this function writes before Note. They are, one behind the other: its
   // operands (a scalar, or a tensor, of which the call holds a count unless it is immortal), its results (tensors, of
   // which it holds a count), where their elements will be, and the values of the kernel's symbols.
   Slot* NewSlots(const KernelInfo& kernel);
-  // Notes the call with the newest slots. `level` is one more than that of its operands.
-  void Note(KernelCaller& caller, const KernelInfo& kernel, const uint16_t* pc, uint32_t level);
-  // Returns the number that the next call gets.
-  uint16_t next_number() const { return static_cast<uint16_t>(calls_.size()); }
+  // Adds the call with the newest slots, without results, which the functions that follow make for it. `level` is one
+  // more than that of its operands.
+  void Begin(KernelCaller& caller, const KernelInfo& kernel, const uint16_t* pc, uint32_t level);
+  // Makes the result `index` of that call a row of a block of its group. Null if it is none: there are too few rows
+  // yet; false: there is no memory.
+  std::optional<Tensor*> NewRow(Heap& heap, size_t index, const KernelInfo::TensorInfo& result);
+  // Sets a tensor as that result, which has its elements once the call has run.
+  void SetResult(size_t index, Tensor* tensor);
+  // Notes the call; or does not, if there is no memory for its results.
+  void Note();
+  void Abandon();
 
   // Runs all calls; `runner` lends its buffers, its workspace and its threads. Callers one of whose calls has failed
   // have its error afterwards.
@@ -94,7 +119,11 @@ class PendingCalls {
   static constexpr uint32_t kNone = ~uint32_t{0};
   static constexpr size_t kTableSize = 2 * kMaxCalls;
   // Bytes for rows that are copied together: a variant runs on as many rows as fit.
-  static constexpr size_t kStagingBytes = 1 << 20;
+  static constexpr size_t kStagingBytes = 1 << 18;
+  // Sizes of blocks grow from the first to the last by a factor; shorter runs of rows are copied.
+  static constexpr int64_t kFirstBlockRows = 4, kBlockRows = 64, kBlockGrowth = 4;
+  static constexpr int64_t kBlockBytes = 1 << 18;
+  static constexpr size_t kRowsTogether = 16;
 
   struct Call {
     KernelCaller* caller;  // null: there is nothing to do any more
@@ -109,7 +138,15 @@ class PendingCalls {
     uint32_t level;
     uint32_t first, last;
     uint32_t count;
-    uint32_t place;  // in the table; kNone: not there
+    uint32_t place;   // in the table
+    uint32_t blocks;  // index of the first of its blocks, one for each result
+  };
+  // Memory for results of calls of a group, one behind the other, so that a variant may write them where they stay.
+  struct Block {
+    Tensor* tensor = nullptr;  // of which the queue holds a count
+    std::byte* next = nullptr;
+    int64_t left = 0;  // rows
+    int64_t rows = 0;
   };
   // A parameter or a result of a group, as the variant sees it.
   struct Rows {
@@ -125,8 +162,9 @@ class PendingCalls {
   static Slot KeyOfShared(const Call& call, const Slot* slots, uint32_t param);
   uint64_t HashOf(const Call& call);
   bool AreAlike(const Call& a, const Call& b);
-  void Join(uint32_t call);
-  void Clear();
+  uint32_t FindGroup(const Call& call);
+  // `heap`: null, if it is reset.
+  void Clear(Heap* heap);
 
   // These return false if a call has failed; the group's calls that have run are finished.
   bool RunGroup(const Group& group, KernelCaller& runner);
@@ -138,6 +176,13 @@ class PendingCalls {
   bool RunRows(KernelCaller& runner, size_t first, size_t count);
   // Sets sizes of rows for calls like `call`, and returns how many fit into the staging memory.
   size_t SizeRows(const Call& call);
+  // Returns where the elements of a parameter or result of a call are, or will be.
+  std::byte* RowOf(const Call& call, size_t index);
+  // Returns how many rows of the first result, from a call of batch_ on, lie one behind the other.
+  size_t RowsTogether(size_t first);
+  // Returns how many calls of batch_ from `first` on the variant makes at once.
+  size_t NextRows(size_t first, size_t limit);
+  bool AreTogether(size_t index, size_t first, size_t count);
   bool BindVariant(const KernelInfo& variant, const Call& call, int64_t count, KernelCaller& runner);
   void Gather(size_t param, size_t first, size_t count);
   void Scatter(size_t result, size_t first, size_t count);
@@ -147,7 +192,10 @@ class PendingCalls {
   std::span<const KernelInfo> kernels_;
   std::vector<Call> calls_;
   std::vector<Slot> slots_;
+  Call new_call_ = {};  // from Begin to Note
+  uint32_t new_group_ = 0;
   std::vector<Group> groups_;
+  std::vector<Block> blocks_;
   std::vector<uint32_t> table_;  // of groups, by hash
   std::vector<uint32_t> order_;  // of groups, by level
   std::vector<uint32_t> batch_;  // calls of the group that runs

@@ -196,6 +196,12 @@ Tensor* Heap::NewView(Tensor* owner, std::span<const int64_t> dims) {
 }
 
 void Heap::Free(Object* object) {
+  if (auto* tensor = reinterpret_cast<Tensor*>(object); object->layout == kTensorLayout &&
+                                                        tensor->storage == TensorStorage::kView &&
+                                                        tensor->owner->count > 1 && tensor->owner->count < kImmortal) {
+    --tensor->owner->count;
+    return FreeTensor(tensor);
+  }
   Object* dying = nullptr;
   LinkDying(object, dying);
   while (dying != nullptr) {

@@ -42,7 +42,7 @@ enum class TensorStorage : uint8_t {
 };
 
 struct Tensor {
-  Object object;  // the tag of a tensor that waits for a kernel call is the number of that call
+  Object object;  // the tag is not 0 if the tensor waits for a kernel call
   DataType dtype;
   uint16_t rank;
   TensorStorage storage;
@@ -63,6 +63,13 @@ static_assert(sizeof(Tensor) == 40);
 inline Tensor* RootOf(Tensor* tensor) {
   while (tensor->storage == TensorStorage::kView) tensor = reinterpret_cast<Tensor*>(tensor->owner);
   return tensor;
+}
+
+// Bytes of the elements.
+inline int64_t ElementBytes(const Tensor& tensor) {
+  int64_t bytes = tensor.dtype.bytes();
+  for (uint16_t axis = 0; axis < tensor.rank; ++axis) bytes *= tensor.dims[axis];
+  return bytes;
 }
 
 // Whether a tensor in a block of `block_bytes`, with its elements `header` bytes behind the beginning, has room for
