@@ -32,6 +32,7 @@ rvm_error* ReadMachineOptions(const rvm_machine_options* given, rvm_machine_opti
   if (read.fuel > 0) options.fuel = read.fuel;
   if (read.time_limit_ms > 0) options.time_limit_ms = read.time_limit_ms;
   if (read.threads > 0) options.threads = static_cast<int>(read.threads);
+  options.runs_bytecode = read.bytecode != 0;
   return nullptr;
 }
 

@@ -32,6 +32,7 @@
 #include "llvm/Transforms/Scalar/SimplifyCFG.h"
 #include "native/call_places.h"
 #include "native/module_emitter.h"
+#include "native/pay_in_stretches.h"
 #include "serialization/isa/isa.h"
 
 namespace rvm::native {
@@ -59,12 +60,15 @@ llvm::ModulePassManager ControlPipeline() {
   f.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::IndVarSimplifyPass()));
   // Kernels have loops of a few steps.
   f.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LoopFullUnrollPass(2)));
+  f.addPass(PayInStretchesPass());
+  f.addPass(llvm::LoopUnrollPass(llvm::LoopUnrollOptions(2, /*OnlyWhenForced=*/true)));
   f.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
   f.addPass(llvm::GVNPass());
   f.addPass(llvm::DSEPass());
   f.addPass(llvm::InstCombinePass());
   f.addPass(llvm::ADCEPass());
-  f.addPass(llvm::SimplifyCFGPass(llvm::SimplifyCFGOptions().hoistCommonInsts(true).sinkCommonInsts(true)));
+  f.addPass(llvm::SimplifyCFGPass(
+      llvm::SimplifyCFGOptions().hoistCommonInsts(true).sinkCommonInsts(true).needCanonicalLoops(false)));
   f.addPass(llvm::DivRemPairsPass());
   llvm::ModulePassManager passes;
   passes.addPass(llvm::AlwaysInlinerPass());

@@ -130,6 +130,142 @@ code
 }
 )";
 
+// Loops that know how often they run: tested first, tested last, with another exit, one in the other, downward in
+// steps, with cells.
+constexpr const char* kLoops = R"(
+class portable
+file "loops.relay"
+adt A0 "List[int64]" { "Nil" "Cons" (int64, adt A0) C0 }
+cell C0 = constructor adt A0 tag 1 (int64, adt A0)
+
+entry "squares" = F0 ("n",)
+entry "first" = F1 ("n", "k")
+entry "nested" = F2 ("n", "m")
+entry "down" = F3 ("n",)
+entry "list" = F4 ("n",)
+entry "spin" = F5 ("n",)
+entry "large" = F6 ("n",)
+
+function F0 "squares" params 1 result int64 {
+  r0, r1, r2, r3: int64
+code
+    load_int r1, 0
+    load_int r2, 0
+  L0:
+    branch_ne_int r1, r0, L1
+    return r2
+  L1:
+    mul_int r3, r1, r1
+    add_imm_int r1, r1, 1
+    add_int r2, r2, r3
+    jump L0
+}
+
+function F1 "first" params 2 result int64 {
+  r0, r1, r2, r3: int64
+code
+    load_int r2, 0
+  L0:
+    branch_ne_int r2, r0, L1
+    call r3, F0, [r2]
+    return r3
+  L1:
+    mul_int r3, r2, r2
+    branch_lt_int r1, r3, L2
+    add_imm_int r2, r2, 1
+    jump L0
+  L2:
+    call r2, F0, [r2]
+    add_int r3, r3, r2
+    return r3
+}
+
+function F2 "nested" params 2 result int64 {
+  r0, r1, r2, r3, r4, r5: int64
+code
+    load_int r2, 0
+    load_int r4, 0
+  L0:
+    load_int r3, 0
+  L1:
+    mul_int r5, r2, r3
+    add_int r4, r4, r5
+    add_imm_int r3, r3, 1
+    branch_lt_int r3, r1, L1
+    add_imm_int r2, r2, 1
+    branch_lt_int r2, r0, L0
+    return r4
+}
+
+function F3 "down" params 1 result int64 {
+  r0, r1, r2: int64
+code
+    load_int r1, 0
+    load_int r2, 0
+  L0:
+    add_int r1, r1, r0
+    add_imm_int r0, r0, -3
+    branch_lt_int r2, r0, L0
+    return r1
+}
+
+function F4 "list" params 1 result adt A0 {
+  r0, r1: int64
+  r2: adt A0
+code
+    load_int r1, 0
+    load_tag r2, 0
+  L0:
+    branch_ne_int r1, r0, L1
+    return r2
+  L1:
+    make_cell r2, C0, [r1, r2]
+    add_imm_int r1, r1, 1
+    jump L0
+}
+
+function F5 "spin" params 1 result int64 {
+  r0, r1: int64
+code
+    load_int r1, 0
+  L0:
+    add_imm_int r1, r1, 1
+    branch_lt_int r1, r0, L0
+    return r1
+}
+
+function F6 "large" params 1 result int64 {
+  r0, r1, r2: int64
+code
+    load_int r1, 0
+    load_int r2, 1
+  L0:
+    add_imm_int r1, r1, 1
+    add_int r2, r2, r0
+    mul_int r2, r2, r1
+    add_int r2, r2, r1
+    mul_int r2, r2, r0
+    add_int r2, r2, r1
+    mul_int r2, r2, r1
+    add_int r2, r2, r0
+    mul_int r2, r2, r1
+    add_int r2, r2, r1
+    mul_int r2, r2, r0
+    add_int r2, r2, r1
+    mul_int r2, r2, r1
+    add_int r2, r2, r0
+    mul_int r2, r2, r1
+    add_int r2, r2, r1
+    mul_int r2, r2, r0
+    add_int r2, r2, r1
+    mul_int r2, r2, r1
+    add_int r2, r2, r0
+    mul_int r2, r2, r1
+    branch_lt_int r1, r0, L0
+    return r2
+}
+)";
+
 class ControlTest : public ::testing::Test {
  protected:
   void Load(const std::string& text) {
@@ -193,6 +329,54 @@ TEST_F(ControlTest, FuelIsTheSame) {
   }
   EXPECT_EQ(Both("spin", {Int(50'001)}, 50'000), "50001i64");
   EXPECT_NE(Both("spin", {Int(50'001)}, 49'999).find("out of fuel"), std::string::npos);
+}
+
+TEST_F(ControlTest, LoopsPayForWhatTheyRun) {
+  Load(kLoops);
+  for (int64_t n : {0, 1, 2, 3, 4, 5, 8}) {
+    for (int64_t fuel = 0; fuel < 5 * n + 3; ++fuel) {
+      Both("squares", {Int(n)}, fuel);
+      Both("list", {Int(n)}, fuel);
+      Both("down", {Int(n)}, fuel);
+      Both("spin", {Int(n)}, fuel);
+      Both("large", {Int(n)}, fuel);
+      Both("first", {Int(n), Int(30)}, fuel);
+      Both("nested", {Int(n), Int(4)}, fuel);
+    }
+  }
+  constexpr int64_t kBudget = 16384;
+  for (int64_t n : {kBudget - 1, kBudget, kBudget + 1, 2 * kBudget}) {
+    for (int64_t more = -2; more <= 2; ++more) {
+      for (const char* entry : {"squares", "spin", "large"}) Both(entry, {Int(n)}, n + more);
+      Both("first", {Int(n + 1), Int((n - 1) * (n - 1))}, 2 * n + more);
+      Both("nested", {Int(2), Int(n)}, 2 * n + more);
+      Both("down", {Int(3 * n)}, n + more);
+    }
+  }
+  Both("list", {Int(kBudget)}, kBudget);
+  Both("list", {Int(kBudget)}, kBudget + 1);
+  EXPECT_EQ(Both("squares", {Int(100'000)}), "333328333350000i64");
+  EXPECT_NE(Both("squares", {Int(-1)}, 1'000'000).find("out of fuel"), std::string::npos);
+}
+
+// A loop that runs in stretches polls where one ends, and, if its last iteration pays, behind the loop.
+TEST(ControlCodeTest, CountedLoopsRunInStretches) {
+  auto control = CompileControl(*Executable(kLoops), *codegen::ParseHostTarget("x86-64"), {.keep_ir = true});
+  ASSERT_TRUE(control.ok()) << control.status();
+  auto polls_of = [&](int function) {
+    const std::string& text = control->assembly;
+    size_t begin = text.find(absl::StrCat("\nrvm_f", function, ":"));
+    EXPECT_NE(begin, std::string::npos);
+    int polls = 0;
+    for (size_t end = text.find(absl::StrCat("size\trvm_f", function)), at = begin;
+         (at = text.find("rvm_poll", at + 1)) < end;) {
+      ++polls;
+    }
+    return polls;
+  };
+  EXPECT_EQ(polls_of(0), 2);  // squares
+  EXPECT_EQ(polls_of(4), 2);  // list
+  EXPECT_EQ(polls_of(5), 2);  // spin
 }
 
 TEST_F(ControlTest, EveryAllocationMayFail) {

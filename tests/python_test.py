@@ -224,6 +224,32 @@ class Python(WithPackages, tools.TestCase):
         with self.assertRaises(vm.InvalidArgument):
             self.program.with_limits(fuel=0)
 
+    def test_control(self):
+        text = "def @main(%x: int64) -> float64 { if (%x == 0i64) { 0f64 } else { 1f64 + @main(%x - 1i64) } }"
+        program, bytecode = (self.vm.compile(text, control=control) for control in ("native", "bytecode"))
+        self.assertGreater(len(program.tobytes()), len(bytecode.tobytes()))
+        self.assertEqual(program.with_limits(control="bytecode")(100), 100)
+
+        def depth(control):
+            """How many calls fit on a small stack: frames have other sizes as bytecode."""
+            least, most = 1, 10**6
+            with program.session(stack_limit=1 << 18, control=control) as session:
+                while most - least > 1:
+                    middle = (least + most) // 2
+                    try:
+                        session["main"](middle)
+                        least = middle
+                    except self.vm.ResourceExhausted:
+                        most = middle
+            return least
+        self.assertEqual(depth("native"), depth(None))
+        self.assertNotEqual(depth("native"), depth("bytecode"))
+        with self.assertRaisesRegex(self.vm.CompileError, "saw the control `fast`; expected `native` or `bytecode`"):
+            self.vm.compile(text, control="fast")
+        for limited in (program.session, program.with_limits):
+            with self.assertRaisesRegex(self.vm.InvalidArgument, "`control` is 'fast'"):
+                limited(control="fast")
+
     def test_signatures(self):
         text = """def @main(%x: Tensor[(n, 3, n + 1), float32], %y: (int32, bool), %z: Tensor[(?), int8], result_names=["a", "b/c:0"]) { (%x, %y) }
 def @one(%x: int64) -> Tensor[(2), float16] { zeros(shape=[2], dtype="float16") }"""

@@ -149,6 +149,14 @@ absl::StatusOr<driver::CompileOptions> ReadOptions(const rvm_compile_options* gi
     return absl::InvalidArgumentError(absl::StrCat("saw level ", read.opt_level, "; expected 0 to 3"));
   }
   options.opt_level = read.opt_level;
+  if (read.control != nullptr) {
+    std::string_view control = read.control;
+    if (control != "native" && control != "bytecode") {
+      return absl::InvalidArgumentError(
+          absl::StrCat("saw the control `", Abseil(control), "`; expected `native` or `bytecode`"));
+    }
+    options.native_control = control == "native";
+  }
   if (read.target != nullptr) options.target = read.target;
   if (read.device != nullptr) options.devices = {read.device};
   options.host_fallback = read.host_fallback != 0;

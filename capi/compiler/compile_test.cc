@@ -36,6 +36,23 @@ TEST(CompileTest, NullStrings) {
                "error: `params_files`: saw NULL; expected 2 strings\n");
 }
 
+TEST(CompileTest, ControlIsNativeOrBytecode) {
+  auto size = [](const char* control) {
+    rvm_compile_options options = {.struct_size = sizeof(options), .opt_level = 1};
+    options.control = control;
+    size_t bytes = 0;
+    rvm_compilation_bytes(Compile(options).get(), &bytes);
+    return bytes;
+  };
+  EXPECT_EQ(size("bytecode"), size(nullptr));
+  EXPECT_GT(size("native"), size("bytecode"));
+  EXPECT_EQ(size("fast"), 0u);
+  rvm_compile_options options = {.struct_size = sizeof(options)};
+  options.control = "fast";
+  EXPECT_STREQ(rvm_compilation_message(Compile(options).get()),
+               "error: saw the control `fast`; expected `native` or `bytecode`\n");
+}
+
 TEST(ImportTest, NullNamesOfShapes) {
   const rvm_named_shape shape = {nullptr, "1,n"};
   rvm_import_options options = {.struct_size = sizeof(options), .shapes = &shape, .shape_count = 1};

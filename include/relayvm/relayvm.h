@@ -139,6 +139,8 @@ typedef struct {
   double time_limit_ms;  /* of a run, arguments and result included; 0: no limit */
   uint32_t profile;      /* not 0: watch every instruction, for rvm_machine_profile */
   uint32_t trace_events; /* events of the time line to keep; 0: none */
+  uint32_t bytecode;     /* not 0: functions run as bytecode, even if the program has machine code for them */
+  uint32_t reserved;
 } rvm_machine_options;   /* NULL: the defaults */
 
 RVM_API rvm_error* rvm_machine_create(rvm_program* program, const rvm_machine_options* options, rvm_machine** out);

@@ -64,6 +64,9 @@ typedef struct {
   const char* import_folder;
   uint32_t batch; /* not 0: variants of kernels for many calls at once, as `relayvm compile --batch` makes them */
   uint32_t reserved;
+  /* Functions beside their bytecode as machine code for the targets: "native"; not: "bytecode". NULL: from level 2 on,
+   * for programs that loop or recur. */
+  const char* control;
 } rvm_compile_options; /* NULL: level 2, this CPU, no weights */
 
 /* Compiles a program's text. `name`, usually its path, is for messages. */

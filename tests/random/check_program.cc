@@ -57,12 +57,6 @@ std::string ErrorKind(const absl::Status& status) {
   return status.code() == absl::StatusCode::kInvalidArgument ? kShapeError : status.ToString();
 }
 
-std::string CallText(const EntryCall& call) {
-  std::string text = absl::StrCat(call.entry, "(");
-  for (const Value& arg : call.args) absl::StrAppend(&text, text.ends_with("(") ? "" : ", ", arg.ToString());
-  return absl::StrCat(text, ")");
-}
-
 Verdict Rejected(const diagnostics::Diagnostics& diagnostics) {
   std::string_view kind = diagnostics::DiagnosticName(diagnostics.all()[0].kind);
   return {absl::StrCat("rejected, ", absl::string_view(kind.data(), kind.size())), diagnostics.Render()};
@@ -156,31 +150,6 @@ std::vector<std::string> EntriesOf(const Program& program) {
   return entries;
 }
 
-// Whether functions as machine code give what their bytecode gives: values, errors with their backtraces, the same
-// fuel, the same allocations.
-Verdict CompareControl(const std::string& name, const Program& program, std::shared_ptr<const vm::Program> linked) {
-  if (linked->link_info().native == nullptr) return {};
-  absl::StatusOr<std::unique_ptr<vm::Machine>> bytecode = vm::Machine::Create(linked, {.runs_bytecode = true});
-  absl::StatusOr<std::unique_ptr<vm::Machine>> native = vm::Machine::Create(linked, {});
-  if (!bytecode.ok() || !native.ok()) return {absl::StrCat(name, " machine"), native.status().ToString()};
-  auto text = [](const absl::StatusOr<Value>& result) {
-    return result.ok() ? result->ToString() : result.status().ToString();
-  };
-  for (const EntryCall& call : program.calls) {
-    for (int64_t fuel : {int64_t{0}, int64_t{1}, int64_t{2}, int64_t{5}, int64_t{20}, int64_t{300}, kFuel}) {
-      absl::StatusOr<Value> expected = (*bytecode)->Invoke(call.entry, call.args, {.fuel = fuel});
-      absl::StatusOr<Value> seen = (*native)->Invoke(call.entry, call.args, {.fuel = fuel});
-      std::string made = absl::StrCat((*bytecode)->stats().allocations, " allocations");
-      std::string made_native = absl::StrCat((*native)->stats().allocations, " allocations");
-      if (text(seen) == text(expected) && made_native == made) continue;
-      return {absl::StrCat(name, " control"),
-              absl::StrCat(CallText(call), " with fuel ", fuel, "\nbytecode: ", text(expected), "; ", made,
-                           "\nmachine code: ", text(seen), "; ", made_native)};
-    }
-  }
-  return {};
-}
-
 // Whether a program whose kernel calls wait, alone and in lanes beside itself, gives what it gives otherwise: values,
 // errors, the same fuel.
 Verdict CompareWaiting(const std::string& name, const Program& program, const VerifiedExecutable& plain) {
@@ -265,11 +234,15 @@ Verdict CheckCompiled(const Program& program, const std::string& name, driver::C
               absl::StrCat((*machine)->stats().live_objects, " objects after ", CallText(call))};
     }
   }
+<<<<<<< HEAD
   if (options.devices.empty()) {
     // Without optimisation tensors are in no arena.
     Verdict verdict = options.opt_level == 0 ? CompareWaiting(name, program, *compiled->executable) : Verdict{};
     return verdict.failure.empty() ? CompareControl(name, program, *linked) : verdict;
   }
+=======
+  if (options.devices.empty()) return CompareControl(name, program.calls, *linked);
+>>>>>>> 4dfc50f (Counted loops in machine code pay for many iterations at once; control of C and Python)
   return {.skipped = !launched};
 }
 
@@ -443,6 +416,12 @@ std::string ReadAll(int file) {
 }
 
 }  // namespace
+
+std::string CallText(const EntryCall& call) {
+  std::string text = absl::StrCat(call.entry, "(");
+  for (const Value& arg : call.args) absl::StrAppend(&text, text.ends_with("(") ? "" : ", ", arg.ToString());
+  return absl::StrCat(text, ")");
+}
 
 Verdict CheckProgram(const Program& program) {
   Verdict verdict = CheckRoundTrip(program.text);

@@ -3,11 +3,13 @@
 #ifndef RVM_TESTS_RANDOM_CHECK_PROGRAM_H_
 #define RVM_TESTS_RANDOM_CHECK_PROGRAM_H_
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "tests/random/generator.h"
+#include "vm/machine.h"
 
 namespace rvm::random_programs {
 
@@ -33,6 +35,13 @@ Verdict CheckOnCuda(const Program& program);
 Verdict CheckOnOpenCl(const Program& program);
 Verdict CheckOnSim(const Program& program);
 Verdict CheckOnSimAndOpenCl(const Program& program);
+
+std::string CallText(const EntryCall& call);
+
+// Whether functions as machine code give what their bytecode gives: values, errors with their backtraces, and objects.
+// Each of the first payments of fuel fails in turn, then the last one; each of the first allocations, too.
+Verdict CompareControl(const std::string& name, std::span<const EntryCall> calls,
+                       std::shared_ptr<const vm::Program> linked);
 
 // Whether the program parses and types.
 bool IsAccepted(const Program& program);

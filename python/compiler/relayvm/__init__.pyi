@@ -9,7 +9,8 @@ from relayvm_runtime import __version__ as __version__
 def compile(program: Module | _Path, *, params: Mapping[str, _Argument] | _Path | None = None, target: str = "host",
             opt_level: int = 2, entries: Sequence[str] | None = None,
             progress: Callable[[str, int, int], object] | None = None, device: str | None = None,
-            host_fallback: bool = False, imports: Mapping[str, Module | _Path] | None = None) -> Executable: ...
+            host_fallback: bool = False, imports: Mapping[str, Module | _Path] | None = None,
+            control: str | None = None) -> Executable: ...
 def parse(text: str, name: str = "<text>") -> Module: ...
 
 # `onnx.ModelProto`, `torch.nn.Module` and `torch.export.ExportedProgram` are Any: neither package is needed.

@@ -41,7 +41,7 @@ class _CompileOptions(ctypes.Structure):
                 ("params_files", POINTER(c_char_p)), ("params_file_count", c_size_t), ("progress", _PROGRESS),
                 ("progress_context", c_void_p), ("device", c_char_p), ("host_fallback", c_uint32), ("poll", _POLL),
                 ("poll_context", c_void_p), ("imports", POINTER(_Text)), ("import_count", c_size_t),
-                ("import_folder", c_char_p), ("batch", c_uint32), ("reserved", c_uint32)]
+                ("import_folder", c_char_p), ("batch", c_uint32), ("reserved", c_uint32), ("control", c_char_p)]
 
 
 class _ImportOptions(ctypes.Structure):
@@ -304,7 +304,7 @@ def _call(function):
 
 
 def compile(program, *, params=None, target="host", opt_level=2, entries=None, progress=None, device=None,
-            host_fallback=False, imports=None, batch=False):
+            host_fallback=False, imports=None, batch=False, control=None):
     """Compiles a program to an Executable.
 
     program: the text of a program, a path (.relay, .json, .onnx, .pt2), or a Module. params: weights by name, or the path of
@@ -315,6 +315,8 @@ def compile(program, *, params=None, target="host", opt_level=2, entries=None, p
     "gpu", "opencl:nn.*"; by default nothing. host_fallback: where there is no such device the executable runs on the host.
     imports: models and programs that are functions of this one, paths or Modules by name; a program that has a path may also
     `import` files itself. batch: make variants of kernels for many calls at once, as `relayvm compile --batch` does.
+    control: "native" for machine code of functions beside their bytecode, "bytecode" for none; by default native from level
+    2 on, for programs that loop or recur.
 
     >>> double = compile("def @main(%x: Tensor[(n), float32]) -> Tensor[(n), float32] { %x * 2f }")
     >>> double([1, 2, 3])
@@ -354,7 +356,7 @@ def compile(program, *, params=None, target="host", opt_level=2, entries=None, p
         options = _CompileOptions(ctypes.sizeof(_CompileOptions), opt_level, target.encode(), names, len(names), tensors,
                                   len(tensors), paths, len(paths), report, None,
                                   None if device is None else device.encode(), host_fallback, poll, batch=bool(batch),
-                                  **fields)
+                                  control=None if control is None else control.encode(), **fields)
         # The thread that compiles keeps what the options point to, also after an exception in this one.
         kept = (_kept, _texts, tensors, names, paths, text, report, poll)
         result = _call(lambda: kept and _Result(

@@ -17,7 +17,7 @@ from ._batch import Batch, BatchStats, Request
 from ._errors import (Cancelled, DeadlineExceeded, DeviceFailed, Error, FileError, InvalidArgument, InvalidFile, ProgramFailed,
                       ResourceExhausted, UnsupportedFile, UntrustedCode, check)
 from ._library import LoadOptions, lib
-from ._session import Argument, Entry, Function, Profile, RunStats, Session, Signature, Stats, check_limits, run_stats
+from ._session import Argument, Entry, Function, Profile, RunStats, Session, Signature, Stats, check_control, check_limits, run_stats
 from ._values import Adt, Closure, Ref, adt, from_handle
 
 __all__ = ["Adt", "Argument", "Batch", "BatchStats", "Cancelled", "Closure", "DeadlineExceeded", "DeviceFailed", "Error", "Executable", "FileError", "Function",
@@ -142,8 +142,10 @@ class Executable:
         """A Batch, which runs requests together; its keyword arguments are those of Batch."""
         return Batch(self, **options)
 
-    def with_limits(self, *, threads=None, memory_limit=None, stack_limit=None, fuel=None, time_limit=None):
-        """The same program, whose calls have these limits; those that are not given stay. Limits are as of Session.
+    def with_limits(self, *, threads=None, memory_limit=None, stack_limit=None, fuel=None, time_limit=None,
+                    control=None):
+        """The same program, whose calls have these limits; those that are not given stay. Limits and control are as of
+        Session.
 
         >>> program = load("lists.rvm")
         >>> int(program.with_limits(time_limit=5)([1, 2, 3]))
@@ -151,9 +153,10 @@ class Executable:
         """
         check_limits({"threads": threads, "memory_limit": memory_limit, "stack_limit": stack_limit, "fuel": fuel,
                       "time_limit": time_limit})
+        check_control(control)
         other = type(self).__new__(type(self))
         vars(other).update(vars(self), _pointer=lib.rvm_program_retain(self._pointer))
-        given = {"threads": threads, "memory_limit": memory_limit, "stack_limit": stack_limit}
+        given = {"threads": threads, "memory_limit": memory_limit, "stack_limit": stack_limit, "control": control}
         given = {name: value for name, value in given.items() if value is not None}
         if given:  # other sessions; those of a run's limits are the same
             other._session_limits, other._idle = {**self._session_limits, **given}, []

@@ -21,7 +21,8 @@ class LoadOptions(ctypes.Structure):
 
 class MachineOptions(ctypes.Structure):
     _fields_ = [("struct_size", c_uint32), ("threads", c_uint32), ("memory_limit", c_int64), ("stack_limit", c_int64),
-                ("fuel", c_int64), ("time_limit_ms", c_double), ("profile", c_uint32), ("trace_events", c_uint32)]
+                ("fuel", c_int64), ("time_limit_ms", c_double), ("profile", c_uint32), ("trace_events", c_uint32),
+                ("bytecode", c_uint32), ("reserved", c_uint32)]
 
 
 class MachineStats(ctypes.Structure):

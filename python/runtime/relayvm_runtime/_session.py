@@ -185,21 +185,29 @@ def machine_options(threads=1, memory_limit=None, stack_limit=None, fuel=None, t
                           (time_limit or 0) * 1e3)
 
 
+def check_control(control):
+    """Raises InvalidArgument for what is no kind of control."""
+    if control not in (None, "native", "bytecode"):
+        raise InvalidArgument(f"`control` is {control!r}; expected 'native' or 'bytecode'", "invalid-argument")
+
+
 class Session:
     """Heap, stack and limits of one run at a time, for one thread at a time; only cancel() is for any thread.
 
     threads: that share the work of one big kernel. memory_limit, stack_limit: bytes. fuel: calls and backward jumps of
     a run. time_limit: seconds of a run. profile: watch every instruction; trace_events: events of the time line kept.
+    control: "bytecode" runs functions as bytecode; by default they run as machine code where the executable has some.
 
     A session gives its memory back when it is freed, or at the end of a `with` block; then it cannot run any more.
     In the child of a fork it cannot run either; the executable can.
     """
 
     def __init__(self, executable, *, threads=1, memory_limit=None, stack_limit=None, fuel=None, time_limit=None,
-                 profile=False, trace_events=0):
+                 profile=False, trace_events=0, control=None):
+        check_control(control)
         self._pointer, self._executable = None, executable
         options = machine_options(threads, memory_limit, stack_limit, fuel, time_limit)
-        options.profile, options.trace_events = bool(profile), trace_events
+        options.profile, options.trace_events, options.bytecode = bool(profile), trace_events, control == "bytecode"
         out = ctypes.c_void_p()
         check(lib.rvm_machine_create(executable._pointer, ctypes.byref(options), ctypes.byref(out)))
         self._pointer = out.value
