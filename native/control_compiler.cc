@@ -32,7 +32,7 @@
 #include "llvm/Transforms/Scalar/SimplifyCFG.h"
 #include "native/call_places.h"
 #include "native/module_emitter.h"
-#include "native/pay_in_stretches.h"
+#include "native/pay_in_strips.h"
 #include "serialization/isa/isa.h"
 
 namespace rvm::native {
@@ -60,7 +60,7 @@ llvm::ModulePassManager ControlPipeline() {
   f.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::IndVarSimplifyPass()));
   // Kernels have loops of a few steps.
   f.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LoopFullUnrollPass(2)));
-  f.addPass(PayInStretchesPass());
+  f.addPass(PayInStripsPass());
   f.addPass(llvm::LoopUnrollPass(llvm::LoopUnrollOptions(2, /*OnlyWhenForced=*/true)));
   f.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
   f.addPass(llvm::GVNPass());

@@ -359,8 +359,8 @@ TEST_F(ControlTest, LoopsPayForWhatTheyRun) {
   EXPECT_NE(Both("squares", {Int(-1)}, 1'000'000).find("out of fuel"), std::string::npos);
 }
 
-// A loop that runs in stretches polls where one ends, and, if its last iteration pays, behind the loop.
-TEST(ControlCodeTest, CountedLoopsRunInStretches) {
+// A loop that runs in strips polls where one ends, and, if its last iteration pays, behind the loop.
+TEST(ControlCodeTest, CountedLoopsRunInStrips) {
   auto control = CompileControl(*Executable(kLoops), *codegen::ParseHostTarget("x86-64"), {.keep_ir = true});
   ASSERT_TRUE(control.ok()) << control.status();
   auto polls_of = [&](int function) {

@@ -141,7 +141,7 @@ typedef struct {
   uint32_t trace_events; /* events of the time line to keep; 0: none */
   uint32_t bytecode;     /* not 0: functions run as bytecode, even if the program has machine code for them */
   uint32_t reserved;
-} rvm_machine_options;   /* NULL: the defaults */
+} rvm_machine_options; /* NULL: the defaults */
 
 RVM_API rvm_error* rvm_machine_create(rvm_program* program, const rvm_machine_options* options, rvm_machine** out);
 /* A run that another thread is in is cancelled. */

@@ -1,4 +1,4 @@
-#include "native/pay_in_stretches.h"
+#include "native/pay_in_strips.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -47,7 +47,7 @@ struct Payment {
   llvm::PHINode* after;
 };
 
-// A loop that can run in stretches.
+// A loop that can run in strips.
 struct Plan {
   Payment payment;
   BasicBlock* exiting;  // the block that ends the loop after `backedges`
@@ -189,7 +189,7 @@ std::optional<Plan> MakePlan(const llvm::Loop& loop, llvm::Function& function,
     if (llvm::isa<llvm::SCEVCouldNotCompute>(backedges) || !backedges->getType()->isIntegerTy(64)) continue;
     auto* constant = llvm::dyn_cast<llvm::SCEVConstant>(backedges);
     if (constant != nullptr && constant->getAPInt().ult(kMinConstantBackedges)) continue;
-    llvm::SCEVExpander expander(evolution, function.getDataLayout(), "stretch");
+    llvm::SCEVExpander expander(evolution, function.getDataLayout(), "strip");
     llvm::Instruction* place = loop.getLoopPreheader()->getTerminator();
     if (!expander.isSafeToExpandAt(backedges, place)) continue;
     if (expander.isHighCostExpansion(backedges, const_cast<llvm::Loop*>(&loop), kMaxCostOfCount,
@@ -203,17 +203,17 @@ std::optional<Plan> MakePlan(const llvm::Loop& loop, llvm::Function& function,
   return std::nullopt;
 }
 
-// Makes two loops of one: the outer one pays for stretches, the inner one runs them.
-class StretchBuilder {
+// Makes two loops of one: the outer one pays for strips, the inner one runs them.
+class StripMiner {
  public:
-  StretchBuilder(const Plan& plan, llvm::Loop& loop, llvm::Function& function, llvm::FunctionAnalysisManager& analyses)
+  StripMiner(const Plan& plan, llvm::Loop& loop, llvm::Function& function, llvm::FunctionAnalysisManager& analyses)
       : plan_(plan), loop_(loop), analyses_(analyses), function_(function), b_(function.getContext()) {}
 
   void Run() {
     DropPayment();
     FoldTail();
-    BeginStretches();
-    EndStretches();
+    BeginStrips();
+    EndStrips();
     GiveBack();
     plan_.payment.budget->replaceAllUsesWith(llvm::PoisonValue::get(b_.getInt64Ty()));
     plan_.payment.budget->eraseFromParent();
@@ -277,15 +277,15 @@ class StretchBuilder {
   }
 
   // The begin of the outer loop, in front of the header.
-  void BeginStretches() {
+  void BeginStrips() {
     BasicBlock* preheader = loop_.getLoopPreheader();
     auto& evolution = analyses_.getResult<llvm::ScalarEvolutionAnalysis>(function_);
-    llvm::SCEVExpander expander(evolution, function_.getDataLayout(), "stretch");
+    llvm::SCEVExpander expander(evolution, function_.getDataLayout(), "strip");
     Value* backedges = expander.expandCodeFor(plan_.backedges, b_.getInt64Ty(), preheader->getTerminator());
-    stretch_ = NewBlock("stretch");
+    strip_ = NewBlock("strip");
     refill_ = NewBlock("refill");
-    preheader->getTerminator()->replaceSuccessorWith(loop_.getHeader(), stretch_);
-    b_.SetInsertPoint(stretch_);
+    preheader->getTerminator()->replaceSuccessorWith(loop_.getHeader(), strip_);
+    b_.SetInsertPoint(strip_);
     for (llvm::PHINode& phi : loop_.getHeader()->phis()) {
       llvm::PHINode* outer = b_.CreatePHI(phi.getType(), 2);
       outer->addIncoming(phi.getIncomingValueForBlock(preheader), preheader);
@@ -293,7 +293,7 @@ class StretchBuilder {
       phi.setIncomingValueForBlock(preheader, outer);
       if (&phi == plan_.payment.budget) available_ = outer;
     }
-    loop_.getHeader()->replacePhiUsesWith(preheader, stretch_);
+    loop_.getHeader()->replacePhiUsesWith(preheader, strip_);
     wanted_ = b_.CreatePHI(b_.getInt64Ty(), 2, "wanted");
     wanted_->addIncoming(backedges, preheader);
     Value* paid = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, wanted_, available_);
@@ -301,13 +301,13 @@ class StretchBuilder {
     rest_ = b_.CreateSub(wanted_, paid, "rest");
     b_.CreateBr(loop_.getHeader());
     turns_ = llvm::PHINode::Create(b_.getInt64Ty(), 2, "turns", loop_.getHeader()->begin());
-    turns_->addIncoming(paid, stretch_);
+    turns_->addIncoming(paid, strip_);
   }
 
   // In place of the test of the loop's end.
-  void EndStretches() {
+  void EndStrips() {
     llvm::Instruction* test = plan_.exiting->getTerminator();
-    BasicBlock *end = NewBlock("end_of_stretch"), *leave = NewBlock("leave");
+    BasicBlock *end = NewBlock("end_of_strip"), *leave = NewBlock("leave");
     llvm::MDBuilder weights(function_.getContext());
     b_.SetInsertPoint(test);
     turns_->addIncoming(b_.CreateAdd(turns_, b_.getInt64(-1)), plan_.exiting);
@@ -321,7 +321,7 @@ class StretchBuilder {
     b_.SetInsertPoint(refill_);
     available_->setIncomingValueForBlock(refill_, Poll());
     wanted_->addIncoming(b_.CreateAdd(rest_, b_.getInt64(-1)), refill_);
-    b_.CreateBr(stretch_);
+    b_.CreateBr(strip_);
 
     b_.SetInsertPoint(leave);
     Leave();
@@ -397,12 +397,12 @@ class StretchBuilder {
   llvm::FunctionAnalysisManager& analyses_;
   llvm::Function& function_;
   llvm::IRBuilder<> b_;
-  BasicBlock *stretch_ = nullptr, *refill_ = nullptr;
-  llvm::PHINode* available_ = nullptr;  // the budget that a stretch pays from
-  llvm::PHINode* wanted_ = nullptr;     // backedges that are left when a stretch begins
-  Value* budget_ = nullptr;             // what the stretch leaves
+  BasicBlock *strip_ = nullptr, *refill_ = nullptr;
+  llvm::PHINode* available_ = nullptr;  // the budget that a strip pays from
+  llvm::PHINode* wanted_ = nullptr;     // backedges that are left when a strip begins
+  Value* budget_ = nullptr;             // what the strip leaves
   Value* rest_ = nullptr;
-  llvm::PHINode* turns_ = nullptr;  // backedges that are left of the stretch
+  llvm::PHINode* turns_ = nullptr;  // backedges that are left of the strip
 };
 
 // Gives every loop a preheader, one latch and exits of its own, and each value of it that is used outside a phi.
@@ -424,7 +424,7 @@ bool ChangeOne(llvm::Function& function, llvm::FunctionAnalysisManager& analyses
     if (!loop->isInnermost()) continue;
     std::optional<Plan> plan = MakePlan(*loop, function, analyses);
     if (!plan) continue;
-    StretchBuilder(*plan, *loop, function, analyses).Run();
+    StripMiner(*plan, *loop, function, analyses).Run();
     analyses.invalidate(function, llvm::PreservedAnalyses::none());
     return true;
   }
@@ -433,7 +433,7 @@ bool ChangeOne(llvm::Function& function, llvm::FunctionAnalysisManager& analyses
 
 }  // namespace
 
-llvm::PreservedAnalyses PayInStretchesPass::run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+llvm::PreservedAnalyses PayInStripsPass::run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
   if (analyses.getResult<llvm::LoopAnalysis>(function).empty()) return llvm::PreservedAnalyses::all();
   do {
     Normalise(function, analyses);
