@@ -234,15 +234,11 @@ Verdict CheckCompiled(const Program& program, const std::string& name, driver::C
               absl::StrCat((*machine)->stats().live_objects, " objects after ", CallText(call))};
     }
   }
-<<<<<<< HEAD
   if (options.devices.empty()) {
     // Without optimisation tensors are in no arena.
     Verdict verdict = options.opt_level == 0 ? CompareWaiting(name, program, *compiled->executable) : Verdict{};
-    return verdict.failure.empty() ? CompareControl(name, program, *linked) : verdict;
+    return verdict.failure.empty() ? CompareControl(name, program.calls, *linked) : verdict;
   }
-=======
-  if (options.devices.empty()) return CompareControl(name, program.calls, *linked);
->>>>>>> 4dfc50f (Counted loops in machine code pay for many iterations at once; control of C and Python)
   return {.skipped = !launched};
 }
 
