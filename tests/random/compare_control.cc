@@ -53,7 +53,7 @@ class Pair {
     return false;
   }
 
-  // Of the last call.
+  // Limit that ended the last call, if one did.
   std::optional<vm::Limit> limit() const { return limit_; }
   const std::string& difference() const { return difference_; }
   const vm::Machine& bytecode() const { return *bytecode_; }
