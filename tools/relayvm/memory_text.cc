@@ -73,6 +73,10 @@ absl::StatusOr<std::string> MemoryText(const VerifiedExecutable& executable, con
     }
     if (!forecast.unbounded.empty()) absl::StrAppend(&text, "    no bound: in ", forecast.unbounded, "\n");
   }
+  if (!executable->batch_variants.empty()) {
+    text +=
+        "  calls that wait      more, up to an eighth of the memory limit, or what 4096 calls take if that is less\n";
+  }
   text += "  arena of one activation\n";
   for (const FunctionDesc& function : executable->functions) {
     if (function.arena_bytes == 0) continue;

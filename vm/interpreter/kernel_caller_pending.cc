@@ -107,7 +107,11 @@ bool KernelCaller::NoteCall(const Call& call, const uint16_t* pc, uint32_t level
       slots[i] = is_constant ? LoadScalar(kernel.params[i].dtype, constants_[arg & ~kConstantArg]->data) : r[arg];
       continue;
     }
-    slots[i] = AsSlot(ArgTensor(arg, r));
+    Tensor* tensor = ArgTensor(arg, r);
+    // An operand that would be free after the call lives until the queue runs.
+    if ((arg & (kConstantArg | kMovedArg)) == kMovedArg && tensor->data != nullptr)
+      pending_bytes_ += ElementBytes(*tensor);
+    slots[i] = AsSlot(tensor);
   }
   std::copy_n(symbols_.begin(), kernel.desc->num_symbols, slots + params + 2 * results);
   pending_->Begin(*this, kernel, pc, level);
