@@ -55,6 +55,13 @@ class BatchVariants(relayvm.TestCase):
     def path(self, name):
         return os.path.join(self.folder, name)
 
+    def test_memory_of_waiting_calls_is_told(self):
+        self.write(RECURRENT, RECURRENT_WEIGHTS)
+        for flags in ((), ("--batch",)):
+            model = relayvm.compile_file(self.path("p.relay"), self.path("p.rvm"), 2, [self.path("w.npz")], flags)
+            told = "calls that wait" in relayvm.must(relayvm.COMPILER, "inspect", model, "--memory")
+            self.assertEqual(told, bool(flags))
+
     def write(self, text, shapes):
         random = np.random.default_rng(1)
         np.savez(self.path("w.npz"), **{name: random.normal(size=shape).astype(np.float32) * 0.2 for name, shape in shapes.items()})
