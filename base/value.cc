@@ -15,6 +15,7 @@ struct Value::Node {
   Literal tensor;
   std::string name;
   std::vector<Value> fields;
+  std::shared_ptr<FunctionObject> function = nullptr;
 };
 
 namespace {
@@ -97,8 +98,9 @@ Value Value::Adt(std::string constructor, std::vector<Value> fields) {
 Value Value::Ref(Value contents) {
   return Value(std::make_shared<Node>(Node{ValueKind::kRef, Literal(), "", {std::move(contents)}}));
 }
-Value Value::Closure(std::string name) {
-  return Value(std::make_shared<Node>(Node{ValueKind::kClosure, Literal(), std::move(name), {}}));
+Value Value::Closure(std::string name) { return Function(std::move(name), nullptr); }
+Value Value::Function(std::string name, std::shared_ptr<FunctionObject> function) {
+  return Value(std::make_shared<Node>(Node{ValueKind::kClosure, Literal(), std::move(name), {}, std::move(function)}));
 }
 
 // Freeing a long list must not recurse: fields of dying nodes move to a worklist.
@@ -131,6 +133,7 @@ ValueKind Value::kind() const { return node_->kind; }
 const Literal& Value::tensor() const { return node_->tensor; }
 const std::vector<Value>& Value::fields() const { return node_->fields; }
 const std::string& Value::name() const { return node_->name; }
+const std::shared_ptr<FunctionObject>& Value::function() const { return node_->function; }
 
 std::string ScalarToString(const Literal& tensor, int64_t index) {
   DataType dtype = tensor.dtype();

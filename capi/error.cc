@@ -35,8 +35,8 @@ rvm_code CodeOf(absl::StatusCode code, rvm_code invalid) {
     case absl::StatusCode::kResourceExhausted: return RVM_RESOURCE_EXHAUSTED;
     case absl::StatusCode::kDeadlineExceeded: return RVM_DEADLINE_EXCEEDED;
     case absl::StatusCode::kCancelled: return RVM_CANCELLED;
+    case absl::StatusCode::kAborted: return RVM_HOST_FAILED;
     case absl::StatusCode::kUnknown:
-    case absl::StatusCode::kAborted:
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kDataLoss:
     case absl::StatusCode::kDoNotUseReservedForFutureExpansionUseDefaultInSwitchInstead_: break;
@@ -120,6 +120,7 @@ const char* rvm_code_name(rvm_code code) {
     case RVM_CANCELLED: return "cancelled";
     case RVM_INTERNAL: return "internal";
     case RVM_DEVICE_FAILED: return "device-failed";
+    case RVM_HOST_FAILED: return "host-failed";
   }
   return "unknown";  // a number that is no code
 }
@@ -128,6 +129,9 @@ const char* rvm_error_message(const rvm_error* error) { return rvm_error::Is(err
 const char* rvm_error_backtrace(const rvm_error* error) { return rvm_error::Is(error) ? error->backtrace.c_str() : ""; }
 const char* rvm_error_limit(const rvm_error* error) { return rvm_error::Is(error) ? error->limit.c_str() : ""; }
 void rvm_error_free(rvm_error* error) { rvm_error::Release(error); }
+rvm_error* rvm_error_create(const char* message) {
+  return rvm::capi::NewError(RVM_HOST_FAILED, message == nullptr ? "" : message);
+}
 
 uint32_t rvm_version(void) { return rvm::kVersionMajor << 16 | rvm::kVersionMinor << 8 | rvm::kVersionPatch; }
 uint32_t rvm_file_version(void) { return uint32_t{rvm::format::kMajor} << 16 | rvm::format::kMinor; }

@@ -23,7 +23,31 @@ namespace {
 
 rvm_error* Busy() {
   return NewError(RVM_INVALID_ARGUMENT,
-                  "the machine is running in another thread; expected one thread at a time: create a machine for each");
+                  "the machine is running, in another thread or below the function of the host that uses it; expected "
+                  "one run at a time: create a machine for each");
+}
+
+// Runs `run(state, values, options)` as the machine's one run.
+template <typename F>
+rvm_error* RunOn(rvm_machine* machine, rvm_value* const* args, size_t count, const rvm_run_options* given,
+                 rvm_value** out, const F& run) {
+  if (out == nullptr) return NullArgument("out", "rvm_value*");
+  vm::RunOptions options;
+  if (rvm_error* error = ReadRunOptions(given, options)) return error;
+  std::vector<Value> values;
+  if (rvm_error* error = ReadArguments(args, count, values)) return error;
+  std::shared_ptr<MachineState> state = machine->state;
+  Turn turn(state->is_busy);
+  if (!turn.is_mine()) return Busy();
+  auto began = std::chrono::steady_clock::now();
+  absl::StatusOr<Value> result = run(*state, values, options);
+  std::chrono::nanoseconds time = std::chrono::steady_clock::now() - began;
+  state->run_ns = static_cast<double>(time.count());
+  rvm_error* error = result.ok() ? nullptr : ErrorOf(result.status(), RVM_INVALID_ARGUMENT);
+  state->counts->Add(rvm_error_code(error), time.count(), state->machine->stats().peak_bytes);
+  if (error != nullptr) return error;
+  *out = new rvm_value(*std::move(result));
+  return nullptr;
 }
 
 std::string ProfileText(const MachineState& state, rvm_profile_format format) {
@@ -96,24 +120,19 @@ rvm_error* rvm_machine_run_with(rvm_machine* machine, const char* entry, rvm_val
                                 const rvm_run_options* given, rvm_value** out) {
   if (rvm_error* error = rvm_machine::Check(machine, "machine")) return error;
   if (entry == nullptr) return NullArgument("entry", "name of an entry");
-  if (out == nullptr) return NullArgument("out", "rvm_value*");
-  rvm::vm::RunOptions options;
-  if (rvm_error* error = rvm::capi::ReadRunOptions(given, options)) return error;
-  std::vector<rvm::Value> values;
-  if (rvm_error* error = rvm::capi::ReadArguments(args, count, values)) return error;
-  std::shared_ptr<rvm::capi::MachineState> state = machine->state;
-  rvm::capi::Turn turn(state->is_busy);
-  if (!turn.is_mine()) return rvm::capi::Busy();
-  state->entry = entry;
-  auto began = std::chrono::steady_clock::now();
-  absl::StatusOr<rvm::Value> result = state->machine->Invoke(entry, values, options);
-  std::chrono::nanoseconds time = std::chrono::steady_clock::now() - began;
-  state->run_ns = static_cast<double>(time.count());
-  rvm_error* error = result.ok() ? nullptr : rvm::capi::ErrorOf(result.status(), RVM_INVALID_ARGUMENT);
-  state->counts->Add(rvm_error_code(error), time.count(), state->machine->stats().peak_bytes);
-  if (error != nullptr) return error;
-  *out = new rvm_value(*std::move(result));
-  return nullptr;
+  return rvm::capi::RunOn(machine, args, count, given, out, [&](rvm::capi::MachineState& state, const auto&... rest) {
+    state.entry = entry;
+    return state.machine->Invoke(entry, rest...);
+  });
+}
+
+rvm_error* rvm_machine_call(rvm_machine* machine, const rvm_value* function, rvm_value* const* args, size_t count,
+                            const rvm_run_options* given, rvm_value** out) {
+  if (rvm_error* error = rvm_machine::Check(machine, "machine")) return error;
+  if (rvm_error* error = rvm_value::Check(function, "function")) return error;
+  return rvm::capi::RunOn(machine, args, count, given, out, [&](rvm::capi::MachineState& state, const auto&... rest) {
+    return state.machine->Call(function->value, rest...);
+  });
 }
 
 void rvm_machine_cancel(rvm_machine* machine) {

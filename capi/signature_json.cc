@@ -43,6 +43,9 @@ void WriteType(JsonWriter& json, const Executable& executable, TypeId id) {
     json.Field("adt", int64_t{type.adt.value});
   } else if (type.kind == TypeDescKind::kTuple || type.kind == TypeDescKind::kRef) {
     WriteTypes(json.Key("fields"), type.fields);
+  } else if (type.kind == TypeDescKind::kClosure) {
+    WriteTypes(json.Key("parameters"), type.fields);
+    json.Field("result", int64_t{type.result.value});
   }
   if (type.kind != TypeDescKind::kShell) json.Field("text", TypeToString(executable, id));
   json.EndObject();

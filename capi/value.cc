@@ -1,9 +1,12 @@
 // Values of the C interface.
+#include "base/value.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -119,6 +122,45 @@ rvm_error* CheckScalar(const rvm_value* value, bool is_integer) {
   }
   return nullptr;
 }
+
+// ---- functions
+
+// A function of the host, in C.
+class HostFunction : public FunctionObject {
+ public:
+  HostFunction(rvm_function function, void (*release)(void*), void* context)
+      : function_(function), release_(release), context_(context) {}
+  ~HostFunction() override {
+    if (release_ != nullptr) release_(context_);
+  }
+
+  absl::StatusOr<Value> Call(std::span<const Value> args) override {
+    std::vector<rvm_value*> handles;
+    for (const Value& arg : args) handles.push_back(new rvm_value(arg));
+    rvm_value* result = nullptr;
+    rvm_error* error = function_(context_, handles.data(), handles.size(), &result);
+    for (rvm_value* handle : handles) rvm_value::Release(handle);
+    if (error != nullptr) {
+      // The run ends with it, so its message is this run's, and its backtrace that of another run.
+      std::string message = rvm_error_message(error);
+      rvm_error::Release(error);
+      if (rvm_value::Is(result)) rvm_value::Release(result);
+      return absl::AbortedError(message);
+    }
+    if (result == nullptr) return Value();
+    if (!rvm_value::Is(result)) {
+      return absl::AbortedError("a function of the host gave something that is no value");
+    }
+    Value value = result->value;
+    rvm_value::Release(result);
+    return value;
+  }
+
+ private:
+  rvm_function function_;
+  void (*release_)(void*);
+  void* context_;
+};
 
 // ---- DLPack
 
@@ -287,6 +329,20 @@ rvm_error* rvm_value_ref(rvm_value* contents, rvm_value** out) {
   if (out == nullptr) return NullArgument("out", "rvm_value*");
   *out = new rvm_value(Value::Ref(contents->value));
   return nullptr;
+}
+
+rvm_error* rvm_value_function(rvm_function function, void (*release)(void* context), void* context, rvm_value** out) {
+  if (function == nullptr) return NullArgument("function", "rvm_function");
+  if (out == nullptr) return NullArgument("out", "rvm_value*");
+  auto object = std::make_shared<rvm::capi::HostFunction>(function, release, context);
+  *out = new rvm_value(Value::Function("function of the host", std::move(object)));
+  return nullptr;
+}
+
+int64_t rvm_value_function_type(const rvm_value* value) {
+  if (!rvm_value::Is(value) || value->value.kind() != ValueKind::kClosure) return -1;
+  const std::shared_ptr<rvm::FunctionObject>& function = value->value.function();
+  return function == nullptr ? -1 : function->type_index();
 }
 
 rvm_error* rvm_value_parse(const rvm_program* program, const char* entry_name, size_t parameter, const char* text,

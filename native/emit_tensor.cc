@@ -57,6 +57,7 @@ void FunctionEmitter::EmitCallKernelPlanned() {
   EmitKernel("rvm_call_kernel_planned", {window_ != nullptr ? window_ : llvm::ConstantPointerNull::get(b_.getPtrTy())});
 }
 void FunctionEmitter::EmitCallKernelDynamic() { EmitKernel("rvm_call_kernel_dynamic"); }
+void FunctionEmitter::EmitCallHost() { EmitOnFrame("rvm_call_host"); }
 void FunctionEmitter::EmitView() { EmitOnFrame("rvm_view"); }
 void FunctionEmitter::EmitCheckShape() { EmitOnFrame("rvm_check_shape"); }
 void FunctionEmitter::EmitCheckDims() { EmitOnFrame("rvm_check_dims"); }

@@ -15,8 +15,9 @@ namespace {
 
 // Whether a function of the VM executes such instructions.
 bool RunsOnFrame(Opcode opcode) {
-  constexpr Opcode kOpcodes[] = {Opcode::kCallKernel, Opcode::kCallKernelPlanned, Opcode::kCallKernelDynamic,
-                                 Opcode::kView,       Opcode::kCheckShape,        Opcode::kCheckDims};
+  constexpr Opcode kOpcodes[] = {
+      Opcode::kCallKernel, Opcode::kCallKernelPlanned, Opcode::kCallKernelDynamic, Opcode::kCallHost,
+      Opcode::kView,       Opcode::kCheckShape,        Opcode::kCheckDims};
   return std::find(std::begin(kOpcodes), std::end(kOpcodes), opcode) != std::end(kOpcodes);
 }
 

@@ -11,6 +11,7 @@
 #include "kernels/abi/machine_abi.h"
 #include "llvm/BinaryFormat/Dwarf.h"
 #include "native/function_emitter.h"
+#include "serialization/function_types.h"
 
 namespace rvm::native {
 namespace {
@@ -283,6 +284,14 @@ void ModuleEmitter::Run() {
     if (has_stub[entry.function.value]) continue;
     has_stub[entry.function.value] = true;
     EmitEntry(entry.function.value);
+  }
+  // The host may call closures of these types.
+  FunctionTypes types = FunctionTypesOf(executable_);
+  for (const CellLayout& layout : executable_.layouts) {
+    if (layout.kind != CellKind::kClosure || !types.given[layout.type.value]) continue;
+    if (has_stub[layout.function.value]) continue;
+    has_stub[layout.function.value] = true;
+    EmitEntry(layout.function.value);
   }
   places_builder_.finalize();
 }

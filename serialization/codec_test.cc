@@ -232,11 +232,11 @@ TEST(VersionTest, OtherMajorVersionsSayWhatToDo) {
   std::vector<uint8_t> bytes = Encode(Executable());
   bytes[format::kVersionOffset] = format::kMajor + 1;
   EXPECT_EQ(Decode(bytes).status(),
-            absl::UnimplementedError("at offset 0x8 (header): saw format version 7.3, expected 6.x: the file is newer "
+            absl::UnimplementedError("at offset 0x8 (header): saw format version 7.4, expected 6.x: the file is newer "
                                      "than this program; use a newer one"));
   bytes[format::kVersionOffset] = 5;
   EXPECT_EQ(Decode(bytes).status(),
-            absl::InvalidArgumentError("at offset 0x8 (header): saw format version 5.3, expected 6.x: the file is "
+            absl::InvalidArgumentError("at offset 0x8 (header): saw format version 5.4, expected 6.x: the file is "
                                        "older; compile the program again"));
 }
 
@@ -250,7 +250,7 @@ TEST(VersionTest, NewerMinorVersionLoadsAndStaysAsItIs) {
 }
 
 TEST(VersionTest, ErrorsInANewerMinorVersionMentionIt) {
-  const char* newer = "; the file is of format 6.6, newer than this program's 6.3: use a newer program";
+  const char* newer = "; the file is of format 6.7, newer than this program's 6.4: use a newer program";
   std::vector<uint8_t> bytes = Encode(Program("tiny.rvmasm"));
   bytes[OffsetOf(bytes, format::Section::kTypes) + 4] = 99;  // a kind of type
   SetMinor(bytes, format::kMinor + 3);
@@ -281,7 +281,7 @@ TEST(VersionTest, UnknownSectionsAreSkippedUnlessNeeded) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_NE(std::string(status.message())
                 .find("saw section 77 `streams`, which is needed to run the file and which this program does not know, "
-                      "expected sections of format 6.3; the file is of format 6.6: use a newer program"),
+                      "expected sections of format 6.4; the file is of format 6.7: use a newer program"),
             std::string::npos)
       << status;
 }

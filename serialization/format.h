@@ -12,7 +12,7 @@ namespace rvm::format {
 // Not text, and broken by transports that touch line ends or the eighth bit.
 inline constexpr std::array<uint8_t, 8> kMagic = {0x89, 'R', 'V', 'M', '\r', '\n', 0x1a, '\n'};
 inline constexpr uint16_t kMajor = 6;
-inline constexpr uint16_t kMinor = 3;
+inline constexpr uint16_t kMinor = 4;
 
 // The sections that this version knows. They lie in the file in the order of their ids.
 enum class Section : uint16_t {

@@ -62,6 +62,7 @@ class FunctionVerifier {
   absl::Status ExpectConvention(const FunctionDesc& function, bool returns_fields);
   absl::Status CheckReturnFields(const Operand& fields);
   absl::Status CheckCallFields(const Operand& dsts, FunctionId callee, const Operand& args);
+  absl::Status CheckCallHost(const Instruction& i);
   absl::Status CheckCallClosure(uint16_t closure, const Operand& args, TypeId destination, std::string_view name);
   absl::Status CheckMakeCell(uint16_t dst, LayoutId layout_id, const Operand& fields);
   absl::Status CheckGetField(const Instruction& i);

@@ -60,6 +60,7 @@ absl::Status FunctionVerifier::CheckRules(const Instruction& i) {
     case Opcode::kTailCallClosure:
       RVM_RETURN_IF_ERROR(ExpectConvention(function_, false));
       return CheckCallClosure(i[0].u16(), i[1], function_.result, "the result of this function");
+    case Opcode::kCallHost: return CheckCallHost(i);
     case Opcode::kMakeCell: return CheckMakeCell(i[0].u16(), LayoutId(i[1].u16()), i[2]);
     case Opcode::kMakeCellIn:
       RVM_RETURN_IF_ERROR(CheckShell(i[1].u16(), LayoutId(i[2].u16())));
@@ -191,6 +192,21 @@ absl::Status FunctionVerifier::CheckCallClosure(uint16_t closure, const Operand&
   RVM_RETURN_IF_ERROR(CheckArgs(callee.fields, args));
   if (IsAssignable(executable_, callee.result, destination)) return absl::OkStatus();
   return Error(absl::StrCat(Abseil(name), " is ", Text(destination), "; the closure gives ", Text(callee.result)));
+}
+
+// The machine makes cells of such a closure for functions of the host, and finds the function by the captured number.
+absl::Status FunctionVerifier::CheckCallHost(const Instruction& i) {
+  LayoutId layout_id = closure_layouts_[id_.value];
+  if (!layout_id.valid() || i[1].u16() != 0 || !state_.self_intact) {
+    return Error("the host is called by the closure that runs, in register r0");
+  }
+  const CellLayout& layout = executable_.layouts[layout_id.value];
+  const TypeDesc* number = layout.fields.size() == 1 ? &executable_.types[layout.fields[0].value] : nullptr;
+  if (number == nullptr || number->kind != TypeDescKind::kScalar || number->dtype != kInt64) {
+    return Error(absl::StrCat("layout ", layout_id.value, " captures ", layout.fields.size(),
+                              " values; expected one, the number of a function, of int64"));
+  }
+  return CheckCallClosure(i[1].u16(), i[2], type_id(i[0].u16()), "the destination");
 }
 
 absl::Status FunctionVerifier::CheckMakeCell(uint16_t dst, LayoutId layout_id, const Operand& fields) {

@@ -184,6 +184,8 @@ constexpr CodeCase kCalls[] = {
     {"make_cell r7, C2, [r0] call_closure r9, r7, [r0] fatal 0",
      "the destination is `float32`; the closure gives `int32`"},
     {"drop r1 make_cell r7, C2, [r0] tail_call_closure r7, [r0]", ""},
+    {"make_cell r7, C2, [r0] call_host r2, r7, [r0] fatal 0",
+     "the host is called by the closure that runs, in register r0"},
     {"drop r1 tail_call F2, [r0]", ""},
     {"call_fields [r2, r3], F3, [r0] drop r1 drop r3 return r2", ""},
     {"call_fields [r2], F3, [r0] fatal 0", "1 destinations; the result has 2 fields"},
@@ -482,6 +484,48 @@ Executable OneFunction(std::vector<uint16_t> code) {
   Executable program = *Assemble("function F0 \"f\" params 0 result int32 { r0: int32 code fatal 0 }");
   program.functions[0].code = std::move(code);
   return program;
+}
+
+struct HostCase {
+  const char* captured;  // types of what the closure captures
+  const char* code;
+  const char* message;  // empty: verifies
+};
+
+TEST(CallHostTest, VerifiesOrSaysWhyNot) {
+  constexpr HostCase kCases[] = {
+      {"(int64,)", "call_host r3, r0, [r1, r2] drop r0 return r3", ""},
+      {"(int32,)", "call_host r3, r0, [r1, r2] drop r0 return r3", "layout 0 captures 1 values; expected one"},
+      {"(int64, int64)", "call_host r3, r0, [r1, r2] drop r0 return r3", "layout 0 captures 2 values; expected one"},
+      {"()", "call_host r3, r0, [r1, r2] drop r0 return r3", "layout 0 captures 0 values; expected one"},
+      {"(int64,)", "call_host r3, r0, [r1] drop r0 return r3", "1 arguments; expected 2"},
+      {"(int64,)", "call_host r3, r0, [r1, r1] drop r0 return r3", "argument 1 is `int32`"},
+      {"(int64,)", "call_host r4, r0, [r1, r2] drop r0 return r3",
+       "the destination is `float32`; the closure gives `int32`"},
+      {"(int64,)", "call_host r3, r0, [r1, r2] drop r0 drop r2 return r3", "register r2 is not owned here"},
+      {"(int64,)", "call_host r3, r5, [r1, r2] drop r0 return r3", "by the closure that runs, in register r0"},
+      {"(int64,)", "move r5, r0 call_host r3, r5, [r1, r2] drop r5 return r3",
+       "the host is called by the closure that runs, in register r0"},
+      {"(int64,)", "move r5, r0 move r0, r5 call_host r3, r0, [r1, r2] drop r0 return r3",
+       "the host is called by the closure that runs, in register r0"},
+  };
+  for (const HostCase& c : kCases) {
+    absl::Status status = VerifyText(absl::StrCat(R"(
+type T0 = int32
+type T1 = Tensor[(4), float32]
+type T2 = fn (T0, T1) -> T0
+cell C0 = closure T2 F0 )",
+                                                  c.captured, R"(
+function F0 "f" params 3 result int32 {
+  r0: T2  r1: int32  r2: T1  r3: int32  r4: float32  r5: T2
+code )",
+                                                  c.code, "\n}"));
+    if (*c.message == 0) {
+      EXPECT_TRUE(status.ok()) << c.code << "\n" << status;
+    } else {
+      EXPECT_NE(std::string(status.message()).find(c.message), std::string::npos) << c.code << "\n" << status;
+    }
+  }
 }
 
 TEST(VerifierTest, UnknownOpcode) {

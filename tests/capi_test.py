@@ -72,7 +72,7 @@ class CInterface(relayvm.TestCase):
 
     def test_interface(self):
         source = os.path.join(SOURCES, "values.relay")
-        entries = [option for name in ("scale", "total", "first", "pair", "count", "grow") for option in ("--entry", name)]
+        entries = [option for name in ("scale", "total", "first", "pair", "count", "grow", "each", "counter") for option in ("--entry", name)]
         relayvm.must(relayvm.COMPILER, "compile", source, "-o", f"{self.folder.name}/values.rvm", "--target", "portable", *entries)
         relayvm.must(relayvm.COMPILER, "compile", source, "-o", f"{self.folder.name}/native.rvm", *entries)
         program = self.build(os.path.join(SOURCES, "check_interface.c"), "-std=c11", "-D_GNU_SOURCE", "-lpthread")

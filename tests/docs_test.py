@@ -39,7 +39,7 @@ class Docs(relayvm.TestCase):
             done = relayvm.run(relayvm.RUNTIME, model, "--entry", entry, *arguments)
             self.assertEqual(done.returncode, 0 if kind == "run" else 1, done.stderr)
             if kind == "run":
-                self.assertEqual(done.stdout.strip(), expected)
+                self.assertEqual(" ".join(done.stdout.strip().split("\n")), expected)
             else:
                 self.assertIn(expected, done.stderr)
 

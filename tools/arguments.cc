@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -9,6 +10,7 @@
 #include "base/file.h"
 #include "base/npy.h"
 #include "base/status_macros.h"
+#include "base/value.h"
 #include "vm/value_text.h"
 
 namespace rvm::tools {
@@ -51,6 +53,36 @@ absl::StatusOr<Value> ReadValueFile(const Executable& types, TypeId type, const 
   return value.ok() ? value : Within(NameOfFile(path), value.status());
 }
 
+// Prints its arguments, and gives ().
+class PrintFunction : public FunctionObject {
+ public:
+  explicit PrintFunction(std::ostream* out) : out_(out) {}
+
+  absl::StatusOr<Value> Call(std::span<const Value> args) override {
+    if (out_ == nullptr) return Value();
+    std::string line;
+    for (const Value& arg : args) absl::StrAppend(&line, line.empty() ? "" : ", ", arg.ToString());
+    *out_ << line + "\n" << std::flush;
+    if (!out_->good()) return absl::UnavailableError("a line that the program gave cannot be written");
+    return Value();
+  }
+
+ private:
+  std::ostream* out_;  // null: prints nothing
+};
+
+bool IsFunction(const Executable& types, TypeId type) { return types.types[type.value].kind == TypeDescKind::kClosure; }
+
+absl::StatusOr<Value> MakePrintFunction(const Executable& types, TypeId type, std::ostream* prints) {
+  const TypeDesc& result = types.types[types.types[type.value].result.value];
+  if (result.kind == TypeDescKind::kTuple && result.fields.empty()) {
+    return Value::Function("print", std::make_shared<PrintFunction>(prints));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("saw a parameter of type ", TypeToString(types, type),
+                   "; expected functions that give (): those of the command line print what they are called with"));
+}
+
 }  // namespace
 
 std::string_view ValuesHelp() {
@@ -64,27 +96,42 @@ A VALUE is written as in Relay, or names a file:
   @FILE                       the value in a file: a .npy file, or a value written as in Relay
   -                           the value on standard input
 A file of --args has the values one after the other, with blanks, lines or commas between them; it may have comments.
+A parameter that is a function, fn (int32) -> (), takes no VALUE: it prints a line at each call, with its arguments.
 )";
 }
 
 absl::StatusOr<std::vector<Value>> ReadArguments(const Executable& types, std::span<const TypeId> params,
-                                                 const ArgumentTexts& texts) {
+                                                 const ArgumentTexts& texts, std::ostream* prints) {
+  std::vector<TypeId> data;
+  for (TypeId param : params) {
+    if (!IsFunction(types, param)) data.push_back(param);
+  }
   FileReader files;
   if (!texts.file.empty() && !texts.values.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--args has the values; saw `", texts.values[0], "` on the command line as well"));
   }
+  std::vector<Value> parsed;
   if (!texts.file.empty()) {
     RVM_ASSIGN_OR_RETURN(std::string text, files.Read(texts.file));
-    absl::StatusOr<std::vector<Value>> values = vm::ParseValueTexts(types, params, text);
-    return values.ok() ? values : Within(NameOfFile(texts.file), values.status());
+    absl::StatusOr<std::vector<Value>> of_file = vm::ParseValueTexts(types, data, text);
+    if (!of_file.ok()) return Within(NameOfFile(texts.file), of_file.status());
+    parsed = *std::move(of_file);
   }
   std::vector<Value> values;
+  size_t next = 0;  // of the texts
   for (size_t i = 0; i < params.size(); ++i) {
-    const std::string& text = texts.values[i];
-    bool is_file = text == "-" || text.starts_with("@");
-    absl::StatusOr<Value> value = is_file ? ReadValueFile(types, params[i], text == "-" ? text : text.substr(1), files)
-                                          : vm::ParseValueText(types, params[i], text);
+    absl::StatusOr<Value> value;
+    if (IsFunction(types, params[i])) {
+      value = MakePrintFunction(types, params[i], prints);
+    } else if (!texts.file.empty()) {
+      value = std::move(parsed[next++]);
+    } else {
+      const std::string& text = texts.values[next++];
+      bool is_file = text == "-" || text.starts_with("@");
+      value = is_file ? ReadValueFile(types, params[i], text == "-" ? text : text.substr(1), files)
+                      : vm::ParseValueText(types, params[i], text);
+    }
     if (!value.ok()) {
       return absl::Status(value.status().code(), absl::StrCat("argument ", i + 1, ", ", value.status().message()));
     }
@@ -94,23 +141,26 @@ absl::StatusOr<std::vector<Value>> ReadArguments(const Executable& types, std::s
 }
 
 absl::StatusOr<std::vector<Value>> ReadArguments(const Executable& executable, const std::string& entry_name,
-                                                 const ArgumentTexts& texts) {
+                                                 const ArgumentTexts& texts, std::ostream* prints) {
   const Entry* entry = executable.FindEntry(entry_name);
   if (entry == nullptr) return std::vector<Value>();
   const FunctionDesc& function = executable.functions[entry->function.value];
   std::vector<TypeId> types;
   std::string params;
+  size_t expected = 0;  // texts
   for (size_t i = 0; i < function.num_params; ++i) {
     types.push_back(function.registers[i].type);
+    expected += IsFunction(executable, types[i]) ? 0 : 1;
     absl::StrAppend(&params, i > 0 ? ", " : "", i < entry->param_names.size() ? "%" + entry->param_names[i] + ": " : "",
                     TypeToString(executable, types[i]));
   }
   std::string call = absl::StrCat("`", entry->name, "(", params, ")`");
-  if (texts.file.empty() && texts.values.size() != types.size()) {
+  if (expected < types.size()) absl::StrAppend(&call, " with ", expected, ", as functions print and take none");
+  if (texts.file.empty() && texts.values.size() != expected) {
     return absl::InvalidArgumentError(absl::StrCat(
         "saw ", texts.values.size(), texts.values.size() == 1 ? " argument" : " arguments", "; expected ", call));
   }
-  return ReadArguments(executable, types, texts);
+  return ReadArguments(executable, types, texts, prints);
 }
 
 // Splits at blanks, as a shell does; quotes of either kind keep words together.
@@ -141,7 +191,8 @@ static absl::StatusOr<std::vector<std::string>> SplitWords(std::string_view line
 }
 
 absl::StatusOr<std::vector<std::vector<Value>>> ReadArgumentLines(const Executable& executable,
-                                                                  const std::string& entry, const std::string& path) {
+                                                                  const std::string& entry, const std::string& path,
+                                                                  std::ostream* prints) {
   RVM_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
   std::vector<std::vector<Value>> lines;
   int64_t number = 0;
@@ -153,7 +204,8 @@ absl::StatusOr<std::vector<std::vector<Value>>> ReadArgumentLines(const Executab
     absl::StatusOr<std::vector<std::string>> words = SplitWords(line);
     if (words.ok() && (words->empty() || words->front().starts_with("#"))) continue;
     absl::StatusOr<std::vector<Value>> args =
-        words.ok() ? ReadArguments(executable, entry, {.values = *std::move(words), .file = ""}) : words.status();
+        words.ok() ? ReadArguments(executable, entry, {.values = *std::move(words), .file = ""}, prints)
+                   : words.status();
     if (!args.ok()) {
       return absl::Status(args.status().code(), absl::StrCat(path, ":", number, ": ", args.status().message()));
     }

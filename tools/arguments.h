@@ -2,6 +2,7 @@
 #ifndef RVM_TOOLS_ARGUMENTS_H_
 #define RVM_TOOLS_ARGUMENTS_H_
 
+#include <ostream>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,14 +26,16 @@ struct ArgumentTexts {
 // The section of --help about the syntax of values.
 std::string_view ValuesHelp();
 
-// Parses `texts` as values of these types. REQUIRES: one text per type, unless they come from a file.
+// Parses `texts` as values of these types. A parameter that is a function has no text: it prints a line with its
+// arguments to `prints` at each call, or nothing if that is null. REQUIRES: one text per other type, unless they come
+// from a file.
 absl::StatusOr<std::vector<Value>> ReadArguments(const Executable& types, std::span<const TypeId> params,
-                                                 const ArgumentTexts& texts);
+                                                 const ArgumentTexts& texts, std::ostream* prints);
 
 // The arguments for a call of `entry`, one per parameter. Empty if there is no such entry; Machine::Invoke reports
 // that.
 absl::StatusOr<std::vector<Value>> ReadArguments(const Executable& executable, const std::string& entry,
-                                                 const ArgumentTexts& texts);
+                                                 const ArgumentTexts& texts, std::ostream* prints = nullptr);
 
 inline constexpr OptionSpec kArgsFileOption = {
     "--args-file", "FILE",
@@ -41,7 +44,8 @@ inline constexpr OptionSpec kArgsFileOption = {
 // The arguments for many calls of `entry`: those of each line of a file, written as values are on a command line:
 // blanks part them, quotes keep them together; lines that are empty or begin with `#` do not count.
 absl::StatusOr<std::vector<std::vector<Value>>> ReadArgumentLines(const Executable& executable,
-                                                                  const std::string& entry, const std::string& path);
+                                                                  const std::string& entry, const std::string& path,
+                                                                  std::ostream* prints = nullptr);
 
 }  // namespace rvm::tools
 

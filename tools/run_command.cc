@@ -169,13 +169,14 @@ absl::StatusOr<Value> Invoke(vm::Machine& machine, const std::string& entry, std
   return WithOption(result.status());
 }
 
-absl::StatusOr<std::vector<Value>> ReadOneCall(const Executable& executable, const RunOptions& options) {
+absl::StatusOr<std::vector<Value>> ReadOneCall(const Executable& executable, const RunOptions& options,
+                                               std::ostream* prints) {
   if (!options.args_file.empty()) {
     return absl::InvalidArgumentError(
         "`--args-file` has many calls, for `run` and `bench`; expected the values of one");
   }
   if (options.lanes > 0) return absl::InvalidArgumentError("`--lanes` is for the calls of an `--args-file`");
-  return ReadArguments(executable, options.entry, options.args);
+  return ReadArguments(executable, options.entry, options.args, prints);
 }
 
 // Prints results in the order of their calls, as soon as those before are printed.
@@ -218,7 +219,7 @@ static absl::Status RunCalls(const std::shared_ptr<const vm::Program>& program, 
   if (!options.out.empty() || options.repeat != 1 || options.stats) {
     return absl::InvalidArgumentError("`--args-file` excludes `--out`, `--repeat` and `--stats`");
   }
-  RVM_ASSIGN_OR_RETURN(auto calls, ReadArgumentLines(program->executable(), options.entry, options.args_file));
+  RVM_ASSIGN_OR_RETURN(auto calls, ReadArgumentLines(program->executable(), options.entry, options.args_file, &out));
   ResultsInOrder results(calls.size(), out);
   if (options.lanes == 0) {
     RVM_ASSIGN_OR_RETURN(std::unique_ptr<vm::Machine> machine, vm::Machine::Create(program, options.machine));
@@ -239,7 +240,7 @@ static absl::Status RunCalls(const std::shared_ptr<const vm::Program>& program, 
 absl::Status RunProgram(std::shared_ptr<const vm::Program> program, const RunOptions& options, std::ostream& out) {
   if (!options.args_file.empty()) return RunCalls(program, options, out);
   RVM_ASSIGN_OR_RETURN(std::unique_ptr<vm::Machine> machine, vm::Machine::Create(program, options.machine));
-  RVM_ASSIGN_OR_RETURN(std::vector<Value> args, ReadOneCall(program->executable(), options));
+  RVM_ASSIGN_OR_RETURN(std::vector<Value> args, ReadOneCall(program->executable(), options, &out));
   Value result;
   std::vector<double> times;
   double least_of_processor = std::numeric_limits<double>::infinity();

@@ -50,7 +50,8 @@ absl::StatusOr<Value> Invoke(vm::Machine& machine, const std::string& entry, std
 absl::Status WriteNpy(const Value& value, const std::string& path);
 
 // The arguments of the call that the options describe, for tools that make one.
-absl::StatusOr<std::vector<Value>> ReadOneCall(const Executable& executable, const RunOptions& options);
+absl::StatusOr<std::vector<Value>> ReadOneCall(const Executable& executable, const RunOptions& options,
+                                               std::ostream* prints = nullptr);
 
 // Reads the arguments, invokes, prints or writes the result; of each line of --args-file, if there is one.
 absl::Status RunProgram(std::shared_ptr<const vm::Program> program, const RunOptions& options, std::ostream& out);

@@ -96,6 +96,7 @@ class Lane : public QueueWaiter {
   }
 
   bool IsCancelled() const override { return is_cancelled_; }
+  void* const* HostStack() const override { return switches_ ? &driver_ : nullptr; }
   void Cancel() {
     is_cancelled_ = true;
     machine_->Cancel();

@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "vm/testing/program_builder.h"
 #include "vm/testing/row_kernels.h"
@@ -216,6 +218,74 @@ TEST(BatchTest, WrongOptions) {
   EXPECT_EQ(Batch::Create(program, {.lanes = 0}).status().message(), "saw 0 lanes; expected 1 to 1024");
   EXPECT_EQ(Batch::Create(program, {.lanes = 1, .machine = {.threads = 0}}).status().message(),
             "saw 0 threads; expected 1 to 1024");
+}
+
+// Emits what a row of 2 is after each of n steps.
+constexpr char kEmitter[] = R"(
+  type T3 = ()
+  type T4 = fn (T0,) -> T3
+  cell C0 = closure T4 F1 (int64,)
+  entry "main" = F0 ("emit", "a", "n")
+  function F0 "emitter" params 3 result T0 {
+    r0: T4  r1: T0  r2: int32  r3: T4  r4: T0  r5: T3
+  code
+  L0:
+    branch_eq_imm r2, 0, L1
+    add_imm_i32 r2, r2, -1
+    call_kernel [r4], N0, [r1, r1, K0]
+    drop r1
+    move r1, r4
+    retain r3, r0
+    retain r4, r1
+    call_closure r5, r3, [r4]
+    drop r5
+    jump L0
+  L1:
+    drop r0
+    return r1
+  }
+  function F1 "function of the host" params 2 result T3 {
+    r0: T4  r1: T0  r2: T3
+  code
+    call_host r2, r0, [r1]
+    drop r0
+    return r2
+  }
+)";
+
+class Emit : public FunctionObject {
+ public:
+  explicit Emit(std::vector<std::string>& seen) : seen_(seen) {}
+  absl::StatusOr<Value> Call(std::span<const Value> args) override {
+    // More stack than a lane has.
+    volatile char space[3 << 20];
+    for (size_t i = 0; i < sizeof(space); i += 4096) space[i] = 1;
+    seen_.push_back(args[0].ToString());
+    if (seen_.size() == 3) return absl::AbortedError("that will do");
+    return Value();
+  }
+
+ private:
+  std::vector<std::string>& seen_;
+};
+
+TEST(BatchTest, FunctionsOfTheHost) {
+  std::shared_ptr<const Program> program = LinkRowKernels(kEmitter);
+  std::unique_ptr<Batch> batch = BatchOf(program);
+  std::vector<std::vector<std::string>> seen(3);
+  std::vector<std::string> results(3);
+  for (size_t i = 0; i < 3; ++i) {
+    Value emit = Value::Function("emit", std::make_shared<Emit>(seen[i]));
+    batch->Submit("main", {emit, Floats({1, static_cast<float>(i)}), Int(static_cast<int>(i) + 1)}, {},
+                  [&results, i](const absl::StatusOr<Value>& result) { results[i] = Text(result); });
+  }
+  batch->Drive();
+  EXPECT_EQ(seen[0], (std::vector<std::string>{"[2f, 0f]"}));
+  EXPECT_EQ(seen[1], (std::vector<std::string>{"[2f, 2f]", "[4f, 4f]"}));
+  EXPECT_EQ(seen[2], (std::vector<std::string>{"[2f, 4f]", "[4f, 8f]", "[8f, 16f]"}));
+  EXPECT_EQ(results[0], "[2f, 0f]");
+  EXPECT_EQ(results[1], "[4f, 4f]");
+  EXPECT_EQ(results[2].substr(0, 12), "that will do");
 }
 
 }  // namespace

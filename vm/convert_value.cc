@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,7 +32,7 @@ std::string DescribeValue(const Value& value) {
     case ValueKind::kTuple: return absl::StrCat("a tuple of ", value.fields().size());
     case ValueKind::kAdt: return absl::StrCat("`", value.name(), "` of ", value.fields().size(), " fields");
     case ValueKind::kRef: return "a reference";
-    case ValueKind::kClosure: return "a closure";
+    case ValueKind::kClosure: return "a function";
   }
   RVM_UNREACHABLE("a value of no kind");
 }
@@ -38,8 +40,8 @@ std::string DescribeValue(const Value& value) {
 // Works down from the root; cells are made before their fields.
 class Importer {
  public:
-  Importer(const Executable& executable, const LinkInfo& link, Heap& heap)
-      : executable_(executable), link_(link), heap_(heap) {}
+  Importer(const Executable& executable, const LinkInfo& link, Heap& heap, FunctionConverter& functions, bool copies)
+      : executable_(executable), link_(link), heap_(heap), functions_(functions), copies_(copies) {}
 
   absl::StatusOr<Slot> Import(const Value& value, TypeId type, absl::FunctionRef<absl::Status()> poll) {
     Slot result = 0;
@@ -77,10 +79,12 @@ class Importer {
         if (task.value->kind() != ValueKind::kRef) return Mismatch(task);
         return ImportCell(task, link_.layout_of_type[task.type.value], type.fields);
       case TypeDescKind::kAdt: return ImportAdt(task, executable_.adts[type.adt.value]);
-      case TypeDescKind::kShell:
-      case TypeDescKind::kClosure:
-        return absl::InvalidArgumentError(
-            absl::StrCat("a function cannot be passed in; expected ", TypeToString(executable_, task.type)));
+      case TypeDescKind::kClosure: {
+        if (task.value->kind() != ValueKind::kClosure) return Mismatch(task);
+        RVM_ASSIGN_OR_RETURN(*task.where, functions_.Import(*task.value, task.type));
+        return absl::OkStatus();
+      }
+      case TypeDescKind::kShell: break;  // of no parameter
     }
     RVM_UNREACHABLE("a type of no kind");
   }
@@ -96,8 +100,11 @@ class Importer {
       *task.where = LoadScalar(type.dtype, tensor.data());
       return absl::OkStatus();
     }
-    Tensor* object = heap_.NewBorrowed(type.dtype, {tensor.shape().data(), tensor.shape().size()}, tensor.data());
+    std::span<const int64_t> dims = {tensor.shape().data(), tensor.shape().size()};
+    Tensor* object = copies_ ? heap_.NewTensor(type.dtype, dims, tensor.bytes(), /*static_dims=*/false)
+                             : heap_.NewBorrowed(type.dtype, dims, tensor.data());
     if (object == nullptr) return heap_.OutOfMemory();
+    if (copies_ && tensor.bytes() > 0) std::memcpy(object->data, tensor.data(), static_cast<size_t>(tensor.bytes()));
     *task.where = AsSlot(object);
     return absl::OkStatus();
   }
@@ -132,18 +139,25 @@ class Importer {
   const Executable& executable_;
   const LinkInfo& link_;
   Heap& heap_;
+  FunctionConverter& functions_;
+  bool copies_;
   std::vector<Task> tasks_;
 };
 
 // Fields first: a task visits a slot, or builds a value from those that its fields produced.
 class Exporter {
  public:
-  Exporter(const Executable& executable, const LinkInfo& link, Heap& heap,
-           absl::FunctionRef<absl::Status(Tensor*)> fetch, Profiler* profiler)
-      : executable_(executable), link_(link), heap_(heap), fetch_(fetch), profiler_(profiler) {}
+  Exporter(const Executable& executable, Heap& heap, absl::FunctionRef<absl::Status(Tensor*)> fetch,
+           FunctionConverter& functions, bool is_shared, Profiler* profiler)
+      : executable_(executable),
+        heap_(heap),
+        fetch_(fetch),
+        functions_(functions),
+        is_shared_(is_shared),
+        profiler_(profiler) {}
 
   absl::StatusOr<Value> Export(Slot slot, TypeId type, absl::FunctionRef<absl::Status()> poll) {
-    tasks_.push_back({slot, type, false});
+    tasks_.push_back({slot, type, false, true});
     for (int64_t steps = 1; !tasks_.empty(); ++steps) {
       if (steps % kStepsPerLook == 0) RVM_RETURN_IF_ERROR(poll());
       Task task = tasks_.back();
@@ -162,6 +176,7 @@ class Exporter {
     Slot slot;
     TypeId type;
     bool build;
+    bool is_owned;  // what leads to the slot has no other owner
   };
 
   absl::Status Visit(const Task& task) {
@@ -187,21 +202,22 @@ class Exporter {
     }
     if (type.kind == TypeDescKind::kTensor) {
       if (AsTensor(task.slot)->data == nullptr) RVM_RETURN_IF_ERROR(fetch_(AsTensor(task.slot)));
-      values_.push_back(ExportTensor(*AsTensor(task.slot)));
+      values_.push_back(ExportTensor(*AsTensor(task.slot), !is_shared_ || (task.is_owned && object->count == 1)));
       Remember(object);
       return absl::OkStatus();
     }
     if (type.kind == TypeDescKind::kClosure) {
-      uint32_t function = link_.layouts[object->layout].function;
-      values_.push_back(Value::Closure(executable_.functions[function].name));
+      values_.push_back(functions_.Export(task.slot, task.type));
+      Remember(object);
       return absl::OkStatus();
     }
     if (type.kind == TypeDescKind::kRef && !open_refs_.insert(object).second) {
       return absl::InvalidArgumentError("the result has a cycle of references, and so no end");
     }
-    tasks_.push_back({task.slot, task.type, true});
+    tasks_.push_back({task.slot, task.type, true, task.is_owned});
     const std::vector<TypeId>& fields = FieldTypes(type, object);
-    for (size_t i = fields.size(); i-- > 0;) tasks_.push_back({object->fields()[i], fields[i], false});
+    bool is_owned = task.is_owned && object->count == 1;
+    for (size_t i = fields.size(); i-- > 0;) tasks_.push_back({object->fields()[i], fields[i], false, is_owned});
     return absl::OkStatus();
   }
 
@@ -232,10 +248,10 @@ class Exporter {
     if (object->count > 1) shared_.emplace(object, values_.back());
   }
 
-  Value ExportTensor(Tensor& tensor) {
+  Value ExportTensor(Tensor& tensor, bool may_detach) {
     Shape shape(tensor.dims, tensor.dims + tensor.rank);
     int64_t bytes = NumElements(shape).value_or(0) * tensor.dtype.bytes();
-    std::shared_ptr<const void> owner = heap_.Detach(&tensor);
+    std::shared_ptr<const void> owner = may_detach ? heap_.Detach(&tensor) : nullptr;
     if (profiler_ != nullptr) profiler_->CountExported(bytes, /*copied=*/owner == nullptr);
     if (owner != nullptr) {
       return Value::Tensor(
@@ -246,9 +262,10 @@ class Exporter {
   }
 
   const Executable& executable_;
-  const LinkInfo& link_;
   Heap& heap_;
   absl::FunctionRef<absl::Status(Tensor*)> fetch_;
+  FunctionConverter& functions_;
+  bool is_shared_;
   Profiler* profiler_;
   std::vector<Task> tasks_;
   std::vector<Value> values_;
@@ -259,14 +276,16 @@ class Exporter {
 }  // namespace
 
 absl::StatusOr<Slot> ImportValue(const Executable& executable, const LinkInfo& link, Heap& heap, const Value& value,
-                                 TypeId type, absl::FunctionRef<absl::Status()> poll) {
-  return Importer(executable, link, heap).Import(value, type, poll);
+                                 TypeId type, absl::FunctionRef<absl::Status()> poll, FunctionConverter& functions,
+                                 bool copies) {
+  return Importer(executable, link, heap, functions, copies).Import(value, type, poll);
 }
 
-absl::StatusOr<Value> ExportValue(const Executable& executable, const LinkInfo& link, Heap& heap, Slot slot,
-                                  TypeId type, absl::FunctionRef<absl::Status()> poll,
-                                  absl::FunctionRef<absl::Status(Tensor*)> fetch, Profiler* profiler) {
-  return Exporter(executable, link, heap, fetch, profiler).Export(slot, type, poll);
+absl::StatusOr<Value> ExportValue(const Executable& executable, Heap& heap, Slot slot, TypeId type,
+                                  absl::FunctionRef<absl::Status()> poll,
+                                  absl::FunctionRef<absl::Status(Tensor*)> fetch, FunctionConverter& functions,
+                                  bool is_shared, Profiler* profiler) {
+  return Exporter(executable, heap, fetch, functions, is_shared, profiler).Export(slot, type, poll);
 }
 
 }  // namespace rvm::vm

@@ -8,6 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "serialization/function_types.h"
+#include "serialization/isa/isa.h"
 #include "vm/memory/heap.h"
 
 namespace rvm::vm {
@@ -294,6 +296,26 @@ absl::Status LinkLayouts(const Executable& executable, LinkInfo& info) {
   return absl::OkStatus();
 }
 
+bool CallsHost(const FunctionDesc& function) {
+  for (uint32_t pc = 0; pc < function.code.size();) {
+    Instruction instruction = *ReadInstruction(function.code, pc);
+    if (instruction.opcode() == Opcode::kCallHost) return true;
+    pc += instruction.length;
+  }
+  return false;
+}
+
+// Finds the closures whose code calls the host: the verifier checked that they capture a number.
+void FindHostLayouts(const Executable& executable, LinkInfo& info) {
+  info.host_layout_of_type.resize(executable.types.size(), 0);
+  for (size_t l = 0; l < executable.layouts.size(); ++l) {
+    const CellLayout& layout = executable.layouts[l];
+    if (layout.kind != CellKind::kClosure || layout.fields.size() != 1) continue;
+    uint16_t& known = info.host_layout_of_type[layout.type.value];
+    if (known == 0 && CallsHost(executable.functions[layout.function.value])) known = static_cast<uint16_t>(l + 1);
+  }
+}
+
 // Handlers leave all calls to KernelCaller if elements of tensors may not be there.
 void NeverCallDirectly(KernelInfo& kernel) {
   kernel.plain_workspace = std::numeric_limits<int64_t>::max();
@@ -312,6 +334,8 @@ absl::StatusOr<std::unique_ptr<LinkInfo>> MakeLinkInfo(const Executable& executa
                                                        const DeviceProgram* device) {
   auto info = std::make_unique<LinkInfo>();
   RVM_RETURN_IF_ERROR(LinkLayouts(executable, *info));
+  FindHostLayouts(executable, *info);
+  info->gives_functions = FunctionTypesOf(executable).gives_any();
   for (const FunctionDesc& function : executable.functions) {
     auto registers = static_cast<uint32_t>(function.registers.size());
     uint32_t window = function.arena_bytes > 0 ? 1 : 0;

@@ -96,6 +96,9 @@ struct LinkInfo {
   std::vector<HeapLayout> layouts;       // by heap layout: [0] is the tensor, then the
                                          // executable's, then those of values that its code never makes
   std::vector<uint16_t> layout_of_type;  // heap layout of a tuple or reference type; 0 for others
+  bool gives_functions = false;          // closures are part of what entries give
+  // Heap layout of a closure that stands for a function of the host, by the closure's type; 0: the file has none.
+  std::vector<uint16_t> host_layout_of_type;
   std::vector<KernelInfo> kernels;
   std::vector<std::vector<EqualExtents>> equal_extents;  // by entry
   uint32_t max_kernel_tensors = 0;                       // parameters and results of one kernel

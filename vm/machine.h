@@ -131,13 +131,23 @@ class Machine {
   // program (failed match, shape check) carry a Relay backtrace; kResourceExhausted for limits of
   // memory, stack and fuel, kDeadlineExceeded for time (vm/limit.h tells which), kCancelled after Cancel or by
   // `options.poll`; kInvalidArgument in the child of a fork. After any error the machine is empty and may be used
-  // again.
+  // again, but the functions that earlier runs gave are gone.
+  //
+  // Functions of the host among the arguments (FunctionObject) are called on this thread while the run waits;
+  // an error of one ends the run. They cannot use the machine, but may Cancel it.
   absl::StatusOr<Value> Invoke(std::string_view entry, std::span<const Value> args, const RunOptions& options = {});
+
+  // Runs a function that is, or is part of, a result of an earlier run. What it captured stays in the machine's heap,
+  // as long as a Value has the function; the memory is freed by the next run, or by Trim. FunctionObject::Call does the
+  // same. kInvalidArgument for a function of another machine or of a batch, and for one that is gone; otherwise as
+  // Invoke.
+  absl::StatusOr<Value> Call(const Value& function, std::span<const Value> args, const RunOptions& options = {});
 
   // Stops a running Invoke soon. Callable from any thread.
   void Cancel();
 
-  // Gives all cached memory back to the system, including the stack. REQUIRES: no Invoke is running.
+  // Gives cached memory back to the system, including the stack unless the host holds functions of the machine.
+  // Does nothing while a run is under way.
   void Trim();
 
   MachineStats stats() const;

@@ -411,6 +411,7 @@ TEST(MachineTest, ClosuresCarryTheirValues) {
   auto machine = NewMachine(b.Build());
   EXPECT_EQ(RunMain(*machine, {Int(1)}).ToString(), "12");
   EXPECT_EQ(machine->Invoke("make", std::vector<Value>{Int(1)})->ToString(), "<closure @main.fn1>");
+  machine->Trim();
   EXPECT_EQ(machine->stats().live_objects, 0);
 }
 

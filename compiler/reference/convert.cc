@@ -131,10 +131,17 @@ absl::StatusOr<Handle> ArgumentReader::ReadNode(const Value& value, const ir::Ty
       handle->fields.clear();
       return handle;
     }
-    case ValueKind::kClosure: break;
+    case ValueKind::kClosure: {
+      const auto* function = ir::DynCast<ir::FuncType>(type);
+      if (function == nullptr) return Mismatch(value, type);
+      if (value.function() == nullptr) break;
+      Handle handle(new Object(ObjectKind::kHost));
+      handle->host = value.function();
+      handle->host_type = function;
+      return handle;
+    }
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("saw `", value.ToString(), "`; expected data: a function cannot come in from outside"));
+  return absl::InvalidArgumentError(absl::StrCat("saw the text `", value.ToString(), "`; expected a function"));
 }
 
 // By name among the constructors of the expected type, or of the module.
@@ -223,6 +230,7 @@ absl::StatusOr<Value> ToValue(const Handle& root) {
       case ObjectKind::kClosure: value = Value::Closure(std::string(object->name)); break;
       case ObjectKind::kOp: value = Value::Closure(std::string(object->op->name)); break;
       case ObjectKind::kConstructor: value = Value::Closure(object->constructor->name); break;
+      case ObjectKind::kHost: value = Value::Function("function of the host", object->host); break;
     }
   }
   return *done.at(root.get());

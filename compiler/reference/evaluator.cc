@@ -371,6 +371,7 @@ class Evaluator {
       value_ = NewAdt(callee->constructor, args);
       return absl::OkStatus();
     }
+    if (callee->kind == ObjectKind::kHost) return CallHost(*callee.get(), args);
     const ir::Function* function = callee->function;
     RVM_CHECK(function->params.size() == args.size(), "a typed call has as many arguments as its callee parameters");
     bool is_tail =
@@ -390,6 +391,21 @@ class Evaluator {
     for (size_t i = 0; i < args.size(); ++i) RVM_RETURN_IF_ERROR(Bind(function->params[i], std::move(args[i]), &dims));
     if (facts.check_result) continuations_.push_back({ContinuationKind::kCheckResult, function});
     expr_ = function->body;
+    return absl::OkStatus();
+  }
+
+  absl::Status CallHost(const Object& callee, std::span<Handle> args) {
+    std::vector<Value> values;
+    for (const Handle& arg : args) {
+      RVM_ASSIGN_OR_RETURN(Value value, ToValue(arg));
+      values.push_back(std::move(value));
+    }
+    RVM_ASSIGN_OR_RETURN(Value result, callee.host->Call(values));
+    absl::StatusOr<Handle> handle = ArgumentReader(module_, refs_).Read(result, callee.host_type->result);
+    if (!handle.ok()) {
+      return absl::AbortedError(absl::StrCat("the result of a function of the host: ", handle.status().message()));
+    }
+    value_ = *std::move(handle);
     return absl::OkStatus();
   }
 

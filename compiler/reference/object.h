@@ -3,16 +3,18 @@
 #define RVM_COMPILER_REFERENCE_OBJECT_H_
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/literal.h"
+#include "base/value.h"
 #include "compiler/ir/expr.h"
 
 namespace rvm::reference {
 
-enum class ObjectKind : uint8_t { kTensor, kTuple, kAdt, kRef, kClosure, kOp, kConstructor };
+enum class ObjectKind : uint8_t { kTensor, kTuple, kAdt, kRef, kClosure, kOp, kConstructor, kHost };
 
 struct Object;
 
@@ -63,6 +65,8 @@ struct Object {
   const ir::Var* self = nullptr;                 // kClosure: the let variable it is bound to, if any
   std::string_view name;                         // kClosure
   const ops::OpDef* op = nullptr;                // kOp
+  std::shared_ptr<FunctionObject> host;          // kHost: a function of the host
+  const ir::FuncType* host_type = nullptr;       // kHost
   // kRef: neighbours in the list of all reference cells, through which cycles are cut.
   Object* next = nullptr;
   Object* previous = nullptr;

@@ -37,7 +37,7 @@ typedef struct rvm_error rvm_error;
 typedef struct rvm_program rvm_program; /* verified and linked */
 typedef struct rvm_machine rvm_machine; /* heap, stack and limits of one run at a time */
 typedef struct rvm_batch rvm_batch;     /* requests of a program that run together */
-typedef struct rvm_value rvm_value;     /* tensor, tuple, constructor, reference or closure */
+typedef struct rvm_value rvm_value;     /* tensor, tuple, constructor, reference or function */
 struct DLManagedTensor;                 /* dlpack.h, which is not needed here */
 struct DLManagedTensorVersioned;
 
@@ -56,7 +56,8 @@ typedef enum {
   RVM_DEADLINE_EXCEEDED,   /* time_limit_ms */
   RVM_CANCELLED,           /* rvm_machine_cancel */
   RVM_INTERNAL,            /* a fault of RelayVM: please report it */
-  RVM_DEVICE_FAILED        /* a GPU or other device failed or is lost; the machine may be used again */
+  RVM_DEVICE_FAILED,       /* a GPU or other device failed or is lost; the machine may be used again */
+  RVM_HOST_FAILED /* a function of the host that the program called gave an error, or a value of another type */
 } rvm_code;
 
 RVM_API rvm_code rvm_error_code(const rvm_error* error);       /* of NULL: RVM_OK */
@@ -66,6 +67,8 @@ RVM_API const char* rvm_error_message(const rvm_error* error); /* what was seen 
 RVM_API const char* rvm_error_backtrace(const rvm_error* error);
 RVM_API const char* rvm_error_limit(const rvm_error* error); /* "memory", "stack", "fuel", "time", or "" */
 RVM_API void rvm_error_free(rvm_error* error);
+/* An error of a function of the host: RVM_HOST_FAILED with this message. */
+RVM_API rvm_error* rvm_error_create(const char* message);
 
 RVM_API uint32_t rvm_version(void);      /* of the library: major << 16 | minor << 8 | patch */
 RVM_API uint32_t rvm_file_version(void); /* newest .rvm format that it reads: major << 16 | minor */
@@ -108,7 +111,8 @@ RVM_API const char* rvm_program_entry_name(const rvm_program* program, size_t en
 RVM_API const char* rvm_program_entry_type(const rvm_program* program, size_t entry);
 /* The same for bindings, as JSON: {"class": "native" or "portable",
  *  "types": [{"kind": "tensor", "dtype": "float32", "shape": [null, 3], "text": "Tensor[(?, 3), float32]"},
- *            {"kind": "tuple" or "ref", "fields": [TYPE...]}, {"kind": "adt", "adt": ADT}, {"kind": "closure"}...],
+ *            {"kind": "tuple" or "ref", "fields": [TYPE...]}, {"kind": "adt", "adt": ADT},
+ *            {"kind": "closure", "parameters": [TYPE...], "result": TYPE}...],
  *  "adts": [{"name": "List[int32]", "constructors": [{"name": "Cons", "fields": [TYPE...]}...]}...],
  *  "entries": [{"name": "main", "parameters": [{"name": "x", "type": TYPE, "text": "Tensor[(n, 3), float32]"}...],
  *               "result": TYPE, "results": [{"name": "label", "type": TYPE}...]}...]}
@@ -146,7 +150,7 @@ typedef struct {
 RVM_API rvm_error* rvm_machine_create(rvm_program* program, const rvm_machine_options* options, rvm_machine** out);
 /* A run that another thread is in is cancelled. */
 RVM_API void rvm_machine_free(rvm_machine* machine);
-/* Runs an entry. After an error the machine may be used again. */
+/* Runs an entry. After an error the machine may be used again, but functions that earlier runs gave are gone. */
 RVM_API rvm_error* rvm_machine_run(rvm_machine* machine, const char* entry, rvm_value* const* args, size_t count,
                                    rvm_value** out);
 typedef struct {
@@ -163,6 +167,12 @@ typedef struct {
 /* The same with limits of this run. */
 RVM_API rvm_error* rvm_machine_run_with(rvm_machine* machine, const char* entry, rvm_value* const* args, size_t count,
                                         const rvm_run_options* options, rvm_value** out);
+/* Runs a function, RVM_CLOSURE, that is part of a result of an earlier run of this machine: what it captured stays in
+ * the machine's memory, and is updated in place. That memory is freed by the next run, or by rvm_machine_trim, once the
+ * value is released, which any thread may do; after rvm_machine_free the function cannot be called. `options` may be
+ * NULL. */
+RVM_API rvm_error* rvm_machine_call(rvm_machine* machine, const rvm_value* function, rvm_value* const* args,
+                                    size_t count, const rvm_run_options* options, rvm_value** out);
 /* Ends the run that is going on, if any, with RVM_CANCELLED. Runs that begin later are not affected. */
 RVM_API void rvm_machine_cancel(rvm_machine* machine);
 /* Gives cached memory back to the system. */
@@ -220,7 +230,7 @@ RVM_API rvm_error* rvm_batch_get_stats(rvm_batch* batch, rvm_batch_stats* out);
 
 /* ---- values */
 
-typedef enum { RVM_NONE = 0, RVM_TENSOR, RVM_TUPLE, RVM_ADT, RVM_REF, RVM_CLOSURE } rvm_kind;
+typedef enum { RVM_NONE = 0, RVM_TENSOR, RVM_TUPLE, RVM_ADT, RVM_REF, RVM_CLOSURE /* a function */ } rvm_kind;
 /* As DLDataType: code 0 int, 1 uint, 2 float, 4 bfloat, 6 bool (of 8 bits), 10 float8_e4m3fn; lanes 1. */
 typedef struct {
   uint8_t code, bits;
@@ -252,6 +262,16 @@ RVM_API rvm_error* rvm_value_list_from_tensor(const rvm_value* tensor, rvm_value
  * neither, and is RVM_INVALID_ARGUMENT. */
 RVM_API rvm_error* rvm_value_list_to_tensor(const rvm_value* list, rvm_value** out);
 RVM_API rvm_error* rvm_value_ref(rvm_value* contents, rvm_value** out);
+/* A function of the host, for a parameter of a type such as fn (int32) -> (). A run calls it on its own thread, and
+ * waits for it. The arguments are released by the caller; retain those that stay. It sets `out` to the result, which
+ * the caller takes over, or leaves it NULL for (), and returns NULL; or it returns an error, which the caller frees,
+ * and which ends the run. It must return, not jump out or throw. It cannot use the machine of the run, except for
+ * rvm_machine_cancel, which ends the run when the function has returned. */
+typedef rvm_error* (*rvm_function)(void* context, rvm_value* const* args, size_t count, rvm_value** out);
+/* `release(context)`, unless NULL, is called once neither a value nor a machine has the function, by any thread. After
+ * an error it is not called. */
+RVM_API rvm_error* rvm_value_function(rvm_function function, void (*release)(void* context), void* context,
+                                      rvm_value** out);
 /* A value as text, "Cons(1, Nil)" or "[[1, 2], [3, 4]]", read with the type of a parameter of an entry. */
 RVM_API rvm_error* rvm_value_parse(const rvm_program* program, const char* entry, size_t parameter, const char* text,
                                    rvm_value** out);
@@ -260,7 +280,9 @@ RVM_API void rvm_value_release(rvm_value* value);
 
 RVM_API rvm_kind rvm_value_kind(const rvm_value* value);
 RVM_API const char* rvm_value_constructor(const rvm_value* value); /* of RVM_ADT, else NULL */
-RVM_API size_t rvm_value_field_count(const rvm_value* value);      /* of tuples, constructors, references; else 0 */
+/* Index of the type of a function that a run gave, among the types of rvm_program_signature; -1 for other values. */
+RVM_API int64_t rvm_value_function_type(const rvm_value* value);
+RVM_API size_t rvm_value_field_count(const rvm_value* value); /* of tuples, constructors, references; else 0 */
 RVM_API rvm_value* rvm_value_field(const rvm_value* value, size_t index); /* to be released; NULL: no such field */
 /* The elements of a list, Cons(.., Nil), each to be released: as many as `capacity` holds. `count`: of the list. */
 RVM_API rvm_error* rvm_value_list_elements(const rvm_value* value, rvm_value** out, size_t capacity, size_t* count);

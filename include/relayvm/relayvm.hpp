@@ -14,6 +14,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -120,6 +121,26 @@ class Value {
   static Result<Value> Ref(const Value& contents) {
     rvm_value* out = nullptr;
     return Make(rvm_value_ref(contents.get(), &out), out);
+  }
+
+  // A function of the host, for a parameter that is one; Tuple({}) is the result of those of type fn (...) -> (). It must
+  // not throw, nor use the session of the run that calls it.
+  using HostFunction = std::function<Result<Value>(const std::vector<Value>& args)>;
+  static Result<Value> Function(HostFunction function) {
+    auto* kept = new HostFunction(std::move(function));
+    auto call = [](void* context, rvm_value* const* args, size_t count, rvm_value** out) -> rvm_error* {
+      std::vector<Value> values;
+      for (size_t i = 0; i < count; ++i) values.emplace_back(rvm_value_retain(args[i]));
+      Result<Value> result = (*static_cast<HostFunction*>(context))(values);
+      if (!result) return rvm_error_create(result.error().message());
+      *out = rvm_value_retain(result->get());
+      return nullptr;
+    };
+    rvm_value* out = nullptr;
+    auto release = [](void* context) { delete static_cast<HostFunction*>(context); };
+    rvm_error* error = rvm_value_function(call, release, kept, &out);
+    if (error != nullptr) delete kept;
+    return Make(error, out);
   }
 
   rvm_value* get() const { return value_.get(); }
@@ -236,6 +257,13 @@ class Session {
     std::vector<rvm_value*> raw = Value::Raw(args);
     rvm_value* out = nullptr;
     return Value::Make(rvm_machine_run_with(get(), entry, raw.data(), raw.size(), &options, &out), out);
+  }
+  // Runs a function that is part of a result of this session.
+  Result<Value> Call(const Value& function, const std::vector<Value>& args, rvm_run_options options = {}) {
+    options.struct_size = sizeof(options);
+    std::vector<rvm_value*> raw = Value::Raw(args);
+    rvm_value* out = nullptr;
+    return Value::Make(rvm_machine_call(get(), function.get(), raw.data(), raw.size(), &options, &out), out);
   }
   void Cancel() { rvm_machine_cancel(get()); }  // by any thread
   Result<rvm_machine_stats> Stats() {

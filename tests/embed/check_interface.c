@@ -90,8 +90,8 @@ static void programs(void) {
   options.struct_size = 0;
   FAILS(rvm_program_load_file(path, &options, &program), RVM_INVALID_ARGUMENT, "struct_size");
   program = load("values.rvm");
-  EXPECT(rvm_program_entry_count(program) == 6);
-  EXPECT(rvm_program_entry_name(program, 6) == NULL && rvm_program_entry_type(program, 6) == NULL);
+  EXPECT(rvm_program_entry_count(program) == 8);
+  EXPECT(rvm_program_entry_name(program, 8) == NULL && rvm_program_entry_type(program, 8) == NULL);
   for (size_t i = 0; i < rvm_program_entry_count(program); ++i) {
     if (strcmp(rvm_program_entry_name(program, i), "scale") != 0) continue;
     EXPECT(strcmp(rvm_program_entry_type(program, i), "fn (%x: Tensor[(n, 2), float32]) -> Tensor[(?, 2), float32]") ==
@@ -303,6 +303,82 @@ static void runs(void) {
   rvm_program_release(program);
 }
 
+typedef struct {
+  rvm_machine* machine;
+  int64_t sum;
+  int calls, mode; /* mode: 1 fails, 2 cancels, 3 gives another type, 4 uses its machine */
+  int released;
+} Host;
+
+static rvm_error* on_call(void* context, rvm_value* const* args, size_t count, rvm_value** out) {
+  Host* host = context;
+  int64_t number = 0;
+  EXPECT(count == 1);
+  OK(rvm_value_get_int(args[0], &number));
+  host->sum += number;
+  ++host->calls;
+  rvm_value* result = NULL;
+  if (host->mode == 1) return rvm_error_create("out of paper");
+  if (host->mode == 2) rvm_machine_cancel(host->machine);
+  if (host->mode == 3) *out = int_value(1);
+  if (host->mode == 4) FAILS(rvm_machine_run(host->machine, "count", args, 1, &result), RVM_INVALID_ARGUMENT, "running");
+  return NULL;
+}
+static void on_host_release(void* context) { ++((Host*)context)->released; }
+
+static void functions(void) {
+  rvm_program* program = load("values.rvm");
+  rvm_machine *machine = NULL, *other = NULL;
+  OK(rvm_machine_create(program, NULL, &machine));
+  Host host = {.machine = machine};
+  rvm_value *args[2] = {NULL, int_value(3)}, *result = NULL;
+  FAILS(rvm_value_function(NULL, NULL, NULL, &args[0]), RVM_INVALID_ARGUMENT, "`function`");
+  FAILS(rvm_value_function(on_call, NULL, NULL, NULL), RVM_INVALID_ARGUMENT, "`out`");
+  OK(rvm_value_function(on_call, on_host_release, &host, &args[0]));
+  EXPECT(rvm_value_kind(args[0]) == RVM_CLOSURE && rvm_value_function_type(args[0]) == -1);
+  OK(rvm_machine_run(machine, "each", args, 2, &result));
+  EXPECT(host.calls == 3 && host.sum == 6);
+  rvm_value_release(result);
+  host.mode = 1;
+  rvm_error* error = rvm_machine_run(machine, "each", args, 2, &result);
+  EXPECT(strstr(rvm_error_backtrace(error), "in `each` at ") != NULL);
+  EXPECT(strcmp(rvm_code_name(rvm_error_code(error)), "host-failed") == 0);
+  FAILS(error, RVM_HOST_FAILED, "out of paper");
+  host.mode = 2;
+  FAILS(rvm_machine_run(machine, "each", args, 2, &result), RVM_CANCELLED, NULL);
+  host.mode = 3;
+  FAILS(rvm_machine_run(machine, "each", args, 2, &result), RVM_HOST_FAILED, "saw int32; expected ()");
+  host.mode = 4;
+  OK(rvm_machine_run(machine, "each", args, 2, &result));
+  rvm_value_release(result);
+  FAILS(rvm_machine_run(machine, "count", args, 1, &result), RVM_INVALID_ARGUMENT, "saw a function; expected int32");
+  EXPECT(host.released == 0);
+  rvm_value_release(args[0]);
+  EXPECT(host.released == 1);
+  /* A function with state. */
+  rvm_value* next = NULL;
+  int64_t number = 0;
+  OK(rvm_machine_run(machine, "counter", &args[1], 1, &next));
+  EXPECT(rvm_value_kind(next) == RVM_CLOSURE && rvm_value_function_type(next) >= 0);
+  for (int i = 0; i < 3; ++i) {
+    OK(rvm_machine_call(machine, next, NULL, 0, NULL, &result));
+    OK(rvm_value_get_int(result, &number));
+    EXPECT(number == 3 + i);
+    rvm_value_release(result);
+  }
+  FAILS(rvm_machine_call(NULL, next, NULL, 0, NULL, &result), RVM_INVALID_ARGUMENT, "`machine`");
+  FAILS(rvm_machine_call(machine, NULL, NULL, 0, NULL, &result), RVM_INVALID_ARGUMENT, "`function`");
+  FAILS(rvm_machine_call(machine, args[1], NULL, 0, NULL, &result), RVM_INVALID_ARGUMENT, "no function");
+  FAILS(rvm_machine_call(machine, next, &args[1], 1, NULL, &result), RVM_INVALID_ARGUMENT, "takes 0 arguments");
+  OK(rvm_machine_create(program, NULL, &other));
+  FAILS(rvm_machine_call(other, next, NULL, 0, NULL, &result), RVM_INVALID_ARGUMENT, "this machine");
+  rvm_machine_free(other);
+  rvm_machine_free(machine);
+  rvm_value_release(next);
+  rvm_value_release(args[1]);
+  rvm_program_release(program);
+}
+
 /* Ends the run when it is called for the last of `*context` times. */
 static int on_poll(void* context) { return --*(int*)context == 0; }
 
@@ -445,6 +521,7 @@ int main(int argc, char** argv) {
   values();
   lists();
   runs();
+  functions();
   limits();
   forks();
   threads();

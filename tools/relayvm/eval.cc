@@ -1,4 +1,5 @@
 // relayvm eval: runs a program in the reference evaluator.
+#include <algorithm>
 #include <iostream>
 #include <span>
 #include <string>
@@ -33,15 +34,17 @@ constexpr OptionSpec kOptions[] = {
 absl::StatusOr<std::vector<Value>> ReadArgs(const ir::Module& module, const ir::Function& function,
                                             const ArgumentTexts& texts) {
   // The evaluator reports a wrong number of arguments.
-  if (texts.file.empty() && texts.values.size() != function.params.size()) {
-    return std::vector<Value>(texts.values.size());
+  auto is_function = [](const ir::Var* param) { return param->type->type_kind == ir::TypeKind::kFunc; };
+  auto functions = static_cast<size_t>(std::count_if(function.params.begin(), function.params.end(), is_function));
+  if (texts.file.empty() && texts.values.size() + functions != function.params.size()) {
+    return std::vector<Value>(texts.values.size() + functions);
   }
   Executable types;
   bytecode::TypeTable table(*module.arena, types);
   std::vector<TypeId> params;
   for (const ir::Var* param : function.params) params.push_back(table.Lower(param->type));
   RVM_RETURN_IF_ERROR(table.status());
-  return ReadArguments(types, params, texts);
+  return ReadArguments(types, params, texts, &std::cout);
 }
 
 absl::Status Run(std::span<const std::string> args) {

@@ -103,6 +103,7 @@ bool Path::Do(const Instruction& i, std::vector<Path>& others) {
     case Opcode::kTailCall: return Call(FunctionId(i[0].u32()), Values(i[1]), {}, true);
     case Opcode::kCallClosure:
     case Opcode::kTailCallClosure: return CallClosure(i);
+    case Opcode::kCallHost: return CallHost(i);
     case Opcode::kMakeCell: {
       reg(i[0].u16()) = NewCell(static_cast<uint16_t>(i[1].u16() + 1), Values(i[2]));
       return true;
@@ -276,6 +277,39 @@ bool Path::CallClosure(const Instruction& i) {
   std::vector<Shadow> args = Values(i[at + 1]);
   args.insert(args.begin(), closure);
   return Call(FunctionId(survey_->link.layouts[object->layout].function), std::move(args), Registers(i[0]), is_tail);
+}
+
+// The values of the host are copies.
+bool Path::CallHost(const Instruction& i) {
+  for (Shadow arg : Values(i[2])) Drop(arg);
+  std::optional<Shadow> result = HostValue(function().registers[i[0].u16()].type);
+  if (!result) return Unbounded("a function of the host decides the size of what it gives");
+  reg(i[0].u16()) = *result;
+  return true;
+}
+
+std::optional<Shadow> Path::HostValue(TypeId id) {
+  const TypeDesc& desc = survey_->executable.types[id.value];
+  if (desc.kind == TypeDescKind::kScalar) return Shadow();
+  if (desc.kind == TypeDescKind::kTensor) {
+    bool is_static = std::count(desc.dims.begin(), desc.dims.end(), TypeDesc::kUnknownDim) == 0;
+    if (!is_static) return std::nullopt;
+    ShadowObject tensor;
+    tensor.shape = Shape(desc.dims.begin(), desc.dims.end());
+    tensor.element_bytes = ElementBytes(tensor.shape, desc.dtype);
+    int64_t dims = static_cast<int64_t>(tensor.shape.size() * sizeof(int64_t));
+    tensor.bytes = RoundUp64(static_cast<int64_t>(sizeof(Tensor)) + dims) + RoundUp64(tensor.element_bytes);
+    tensor.may_reshape = tensor.takeable = true;
+    return Make(std::move(tensor));
+  }
+  if (desc.kind != TypeDescKind::kTuple) return std::nullopt;
+  std::vector<Shadow> fields;
+  for (TypeId field : desc.fields) {
+    std::optional<Shadow> value = HostValue(field);
+    if (!value) return std::nullopt;
+    fields.push_back(*value);
+  }
+  return NewCell(survey_->link.layout_of_type[id.value], std::move(fields));
 }
 
 bool Path::Return(std::vector<Shadow> results) {

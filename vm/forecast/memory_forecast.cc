@@ -38,6 +38,9 @@ class Arguments {
  private:
   absl::StatusOr<Shadow> Make(size_t param, TypeId id) {
     const TypeDesc& type = executable_.types[id.value];
+    if (type.kind == TypeDescKind::kClosure && link_.host_layout_of_type[id.value] != 0) {
+      return path_.NewCell(link_.host_layout_of_type[id.value], {Shadow()});
+    }
     bool is_cell = type.kind == TypeDescKind::kTuple || type.kind == TypeDescKind::kRef;
     if (type.kind != TypeDescKind::kTensor && !is_cell) return Shadow();
     if (type.kind == TypeDescKind::kTensor) {

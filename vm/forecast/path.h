@@ -148,6 +148,9 @@ class Path {
   bool Fork(const Operand& targets, uint32_t next, std::vector<Path>& others);
   bool Call(FunctionId callee, std::vector<Shadow> args, std::vector<uint16_t> dsts, bool is_tail);
   bool CallClosure(const Instruction& i);
+  bool CallHost(const Instruction& i);
+  // A value of the type that comes from the host; nullopt if the type leaves its size open.
+  std::optional<Shadow> HostValue(TypeId type);
   bool Return(std::vector<Shadow> results);
   void Leave();
   void Unpack(const Operand& outs, Shadow cell);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "vm/interpreter/dispatch.h"
@@ -247,6 +248,17 @@ inline constexpr Handler ExecBranchUnless = BranchBool<0>;
     [[clang::musttail]] return LeaveWindowAndEnter(pc, r, vm, budget, callee);
   }
   [[clang::musttail]] return Enter(pc, r, vm, budget, callee);
+}
+
+[[clang::preserve_none]] inline void ExecCallHost(const uint16_t* pc, Slot* r, Execution* vm, int64_t budget,
+                                                  const FunctionInfo* fn) {
+  Operands<Opcode::kCallHost> in(pc);
+  // The host sees what comes before, and no error of it later.
+  if (vm->caller.has_pending() && !vm->caller.RunPending()) [[unlikely]]
+    return vm->StopInCall(pc, r, fn);
+  if (!vm->CallHost(pc, r)) [[unlikely]]
+    return vm->Stop(pc, r, fn, std::move(vm->error));
+  [[clang::musttail]] return Next(in.End(), r, vm, budget, fn);
 }
 
 [[gnu::noinline, clang::preserve_none]] inline void ReturnFromWindow(const uint16_t* pc, Slot* r, Execution* vm,

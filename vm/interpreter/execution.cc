@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "vm/interpreter/backtrace.h"
 #include "vm/interpreter/dispatch.h"
+#include "vm/interpreter/operands.h"
 #include "vm/limit.h"
 
 namespace rvm::vm {
@@ -46,6 +47,7 @@ Execution::Execution(const Executable& executable, const LinkInfo& link, const I
       root{kHaltCode, 1 + kLinkSlots, 1, 0},
       profiler(profiler) {
   heap.SetDeviceMemoryOwner(caller.device());
+  if (limits.share.waiter != nullptr) control.SetHostStack(limits.share.waiter->HostStack());
   // Machine code of functions calls kernels at once.
   if (link.native != nullptr && !link.has_batches && limits.runs_native && profiler == nullptr && CanSwitchStacks()) {
     native = std::make_unique<NativeMachine>(*link.native, *this, limits.stack_bytes);
@@ -57,7 +59,7 @@ absl::StatusOr<Slot> Execution::Run(FunctionId function, std::span<const Slot> a
   caller.Begin(control.signal());
   error = absl::OkStatus();
   fuel = fuel_limit;
-  if (native != nullptr) return native->Run(function, args);
+  if (native != nullptr && native->CanEnter(function)) return native->Run(function, args);
   if (stack.begin() == nullptr && !stack.Grow()) {
     return absl::ResourceExhaustedError("no memory for the stack of calls");
   }
@@ -76,6 +78,21 @@ absl::StatusOr<Slot> Execution::Run(FunctionId function, std::span<const Slot> a
   }
   if (!error.ok()) return std::move(error);
   return result;
+}
+
+// The host's function runs on the stack of its own thread.
+bool Execution::CallHost(const uint16_t* pc, Slot* r) {
+  Operands<Opcode::kCallHost> in(pc);
+  const Object* self = AsObject(r[in.Get<"self">()]);
+  std::vector<Slot> args;
+  for (uint32_t i = 0; i < in.Count<"args">(); ++i) args.push_back(r[in.Elements<"args">()[i]]);
+  absl::StatusOr<Slot> value;
+  control.OnHostStack([&] {
+    value = host_calls->Call(static_cast<int64_t>(self->fields()[0]), executable.layouts[self->layout - 1].type, args);
+  });
+  if (!value.ok()) return Fail(value.status());
+  r[in.Get<"dst">()] = *value;
+  return true;
 }
 
 int64_t Execution::PollOrStop(const uint16_t* pc, Slot* r, const FunctionInfo* fn, int64_t budget) {

@@ -64,6 +64,7 @@ struct Execution {
   bool StopsInKernel(const uint16_t* pc, const Slot* r, const FunctionInfo* fn, const KernelInfo& kernel, int32_t code);
 
   // False: the run must end with `error`.
+  bool CallHost(const uint16_t* pc, Slot* r);
   bool MakeView(const uint16_t* pc, Slot* r);
   bool CheckShape(const Tensor& tensor, TypeId type);
   bool CheckDims(int64_t a, int64_t b, DimRelation relation);
@@ -89,6 +90,7 @@ struct Execution {
   int64_t fuel_limit = -1;  // of the run
   int64_t fuel = -1;        // not yet handed out as budget
   absl::Status error;
+  HostCalls* host_calls = nullptr;
   Profiler* profiler;                     // null: none, and then no instruction has the probe's code
   std::unique_ptr<NativeMachine> native;  // null: functions run as bytecode
 };

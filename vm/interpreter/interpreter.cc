@@ -41,6 +41,8 @@ Interpreter::Interpreter(const Executable& executable, const LinkInfo& link, con
           limits, profiler)) {}
 Interpreter::~Interpreter() = default;
 
+void Interpreter::SetHostCalls(HostCalls* calls) { execution_->host_calls = calls; }
+
 absl::StatusOr<Slot> Interpreter::Run(FunctionId function, std::span<const Slot> args) {
   return execution_->Run(function, args);
 }

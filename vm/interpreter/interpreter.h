@@ -30,6 +30,14 @@ struct InterpreterLimits {
   QueueShare share = {};
 };
 
+// Calls functions of the host.
+class HostCalls {
+ public:
+  virtual ~HostCalls() = default;
+  // Calls function number `number`, of type `type`, on arguments whose counts it takes over.
+  virtual absl::StatusOr<Slot> Call(int64_t number, TypeId type, std::span<const Slot> args) = 0;
+};
+
 class Interpreter {
  public:
   // `executable` (verified) and `link` outlive the interpreter, and so does `profiler`, which may be null.
@@ -37,6 +45,8 @@ class Interpreter {
               Profiler* profiler = nullptr);
   ~Interpreter();
 
+  // REQUIRED before the first run; `calls` outlives the interpreter.
+  void SetHostCalls(HostCalls* calls);
   // Runs `function` on arguments whose counts it takes over. An error has a backtrace, and leaves objects behind: the
   // caller resets.
   absl::StatusOr<Slot> Run(FunctionId function, std::span<const Slot> args);

@@ -53,6 +53,13 @@ absl::StatusOr<std::shared_ptr<const NativeCode>> LoadNativeCode(const Executabl
     }
     native->entries[entry.function.value] = stub;
   }
+  // Stubs of closures that the host may call. In files without them, the bytecode of these closures runs.
+  for (const CellLayout& layout : executable.layouts) {
+    const void*& stub = native->entries[layout.kind == CellKind::kClosure ? layout.function.value : 0];
+    if (layout.kind != CellKind::kClosure || stub != nullptr) continue;
+    std::string symbol = absl::StrCat(RVM_STUB_SYMBOL, layout.function.value);
+    stub = reinterpret_cast<const void*>(native->library->Find(symbol));
+  }
   for (const FunctionInfo& function : link.functions) native->bytecode.push_back(function.code);
   for (const KernelInfo& kernel : link.kernels) {
     native->kernels.push_back(kernel.device == nullptr ? kernel.function : nullptr);

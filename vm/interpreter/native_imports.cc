@@ -169,6 +169,11 @@ Plain void rvm_view(RvmMachine* machine, const uint16_t* pc, uint64_t* frame) {
   if (!vm->MakeView(pc, frame)) StopWithError(vm, RVM_FRAME);
 }
 
+Plain void rvm_call_host(RvmMachine* machine, const uint16_t* pc, uint64_t* frame) {
+  Execution* vm = VmOf(machine);
+  if (!vm->CallHost(pc, frame)) StopWithError(vm, RVM_FRAME);
+}
+
 Plain void rvm_check_shape(RvmMachine* machine, const uint16_t* pc, uint64_t* frame) {
   Execution* vm = VmOf(machine);
   Operands<Opcode::kCheckShape> in(pc);

@@ -48,7 +48,8 @@ absl::StatusOr<Slot> NativeMachine::Run(FunctionId function, std::span<const Slo
   } call = {reinterpret_cast<decltype(Call::entry)>(const_cast<void*>(code_.entries[function.value])), &machine_,
             args.data(), 0};
   // The hook of polls runs on the caller's stack.
-  vm_.control.SetHostStack(&host_stack_);
+  void* const* outer = vm_.control.SetHostStack(&host_stack_);
+  if (outer != nullptr) vm_.control.SetHostStack(outer);
   CallOnStack(
       stack_.top(),
       [](void* argument) {
@@ -56,7 +57,7 @@ absl::StatusOr<Slot> NativeMachine::Run(FunctionId function, std::span<const Slo
         c->entry(c->machine, c->args, &c->result);
       },
       &call, &host_stack_);
-  vm_.control.SetHostStack(nullptr);
+  vm_.control.SetHostStack(outer);
   if (!vm_.error.ok()) return std::move(vm_.error);
   return call.result;
 }

@@ -26,8 +26,10 @@ class NativeMachine {
   NativeMachine(const NativeMachine&) = delete;
   NativeMachine& operator=(const NativeMachine&) = delete;
 
-  // Like Execution::Run, of the function of an entry.
+  // Like Execution::Run. REQUIRES: CanEnter.
   absl::StatusOr<Slot> Run(FunctionId function, std::span<const Slot> args);
+  // Whether the code has a stub for `function`: not for all closures.
+  bool CanEnter(FunctionId function) const { return code_.entries[function.value] != nullptr; }
   // Gives the memory of the stack back.
   void Trim() { stack_.Release(); }
 

@@ -64,6 +64,8 @@ class QueueWaiter {
   virtual void WaitForRun() = 0;
   // Whether the run that has just begun was cancelled before. On any thread.
   virtual bool IsCancelled() const = 0;
+  // Returns where the pointer to the stack of the thread is kept while the run is on another one; null: it is on that.
+  virtual void* const* HostStack() const = 0;
 };
 
 // Shared parts of machines whose calls run together. All outlive the machines.

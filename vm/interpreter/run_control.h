@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <type_traits>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -42,9 +44,19 @@ class RunControl {
   void Cancel() { signal_.Raise(StopSignal::kCancelled); }
 
   const StopSignal& signal() const { return signal_; }
-  // While a run is on a stack of its own: where the pointer to its caller's stack is, on which the hook runs. Null: the
-  // run is on that stack.
-  void SetHostStack(void* const* stack) { host_stack_ = stack; }
+  // While a run is on a stack of its own: where the pointer to its caller's stack is, on which hooks and functions of
+  // the host run. Null: the run is on that stack. Returns the one that was set before.
+  void* const* SetHostStack(void* const* stack) { return std::exchange(host_stack_, stack); }
+
+  // Calls `function` on the stack of the run's caller.
+  template <typename F>
+  void OnHostStack(F&& function) const {
+    if (host_stack_ == nullptr) return function();
+    void* left = nullptr;
+    CallOnStack(
+        *host_stack_, [](void* argument) { (*static_cast<std::remove_reference_t<F>*>(argument))(); }, &function,
+        &left);
+  }
 
   // The error of a run that must stop; OK if it may go on. To be called by the run's thread.
   absl::Status Poll() const {
@@ -62,20 +74,9 @@ class RunControl {
   static constexpr std::chrono::milliseconds kPollInterval{50};
 
   int CallHook() const {
-    if (host_stack_ == nullptr) return poll_.function(poll_.context);
-    struct Call {
-      PollHook hook;
-      int result;
-    } call = {poll_, 0};
-    void* left = nullptr;
-    CallOnStack(
-        *host_stack_,
-        [](void* argument) {
-          auto* c = static_cast<Call*>(argument);
-          c->result = c->hook.function(c->hook.context);
-        },
-        &call, &left);
-    return call.result;
+    int result = 0;
+    OnHostStack([&] { result = poll_.function(poll_.context); });
+    return result;
   }
 
   bool IsWatched() const { return time_limit_ms_ >= 0 || poll_.function != nullptr; }

@@ -14,15 +14,17 @@ import pickle
 from . import _files, _html
 from ._arguments import Importer
 from ._batch import Batch, BatchStats, Request
-from ._errors import (Cancelled, DeadlineExceeded, DeviceFailed, Error, FileError, InvalidArgument, InvalidFile, ProgramFailed,
-                      ResourceExhausted, UnsupportedFile, UntrustedCode, check)
+from ._errors import (Cancelled, DeadlineExceeded, DeviceFailed, Error, FileError, HostFailed, InvalidArgument, InvalidFile,
+                      ProgramFailed, ResourceExhausted, UnsupportedFile, UntrustedCode, check)
 from ._library import LoadOptions, lib
 from ._session import Argument, Entry, Function, Profile, RunStats, Session, Signature, Stats, check_control, check_limits, run_stats
+from ._stream import Stream
 from ._values import Adt, Closure, Ref, adt, from_handle
 
-__all__ = ["Adt", "Argument", "Batch", "BatchStats", "Cancelled", "Closure", "DeadlineExceeded", "DeviceFailed", "Error", "Executable", "FileError", "Function",
-           "InvalidArgument", "InvalidFile", "Profile", "ProgramFailed", "Ref", "Request", "ResourceExhausted", "RunStats", "Session", "Signature",
-           "Stats", "UnsupportedFile", "UntrustedCode", "adt", "load", "verify"]
+__all__ = ["Adt", "Argument", "Batch", "BatchStats", "Cancelled", "Closure", "DeadlineExceeded", "DeviceFailed", "Error", "Executable",
+           "FileError", "Function", "HostFailed", "InvalidArgument", "InvalidFile", "Profile", "ProgramFailed", "Ref", "Request",
+           "ResourceExhausted", "RunStats", "Session", "Signature", "Stats", "Stream", "UnsupportedFile", "UntrustedCode", "adt", "load",
+           "verify"]
 _version = lib.rvm_version()
 __version__ = f"{_version >> 16}.{_version >> 8 & 255}.{_version & 255}"
 
@@ -80,7 +82,8 @@ class Executable:
             check(_files.load_borrowed(data, options, out))
         self._pointer = out.value
         self._signature = json.loads(lib.rvm_program_signature(self._pointer))
-        importer = Importer(self._signature)
+        importer = self._importer = Importer(self._signature)
+        self._has_functions = importer.has_functions(self._signature["entries"])
         self._entries = {}
         for i, entry in enumerate(self._signature["entries"]):
             text = lib.rvm_program_entry_type(self._pointer, i).decode()
@@ -192,6 +195,10 @@ class Executable:
             limits = self._run_limits
             return convert(session._invoke(entry, handles, **limits) if limits else session._invoke(entry, handles))
         finally:
+            self._give_session(session)
+
+    def _give_session(self, session):
+        if not self._has_functions:  # else it may have closures for the caller
             self._idle.append(session)
 
     async def _run_async(self, name, args, kwargs):
@@ -199,7 +206,14 @@ class Executable:
         try:
             return await session._run_async(name, args, kwargs, **self._run_limits)
         finally:
-            self._idle.append(session)
+            self._give_session(session)
+
+    def stream(self, /, *args, ahead=0, **kwargs):
+        """A Stream of what `main` emits: Session.stream, in a session of its own."""
+        return self._stream("main", args, kwargs, ahead)
+
+    def _stream(self, name, args, kwargs, ahead=0):
+        return Session(self, **self._session_limits)._stream(name, args, kwargs, ahead, **self._run_limits)
 
     def tobytes(self):
         """The bytes of its file."""

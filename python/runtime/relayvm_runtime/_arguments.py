@@ -1,16 +1,17 @@
 """Python values as values of the machine. Tensors are shared, not copied, but for those of a few bytes."""
 
 import ctypes
+import threading
 
 import numpy
 
 from . import _dlpack
 from ._dtypes import EXTENSION_CODES, EXTENSIONS, bfloat16_bits, dtype_of, extension, of_name
 from ._errors import InvalidArgument, check
-from ._library import RELEASE, DType, lib
-from ._values import SMALL, Adt, Elements, Handle, Ref
+from ._library import FUNCTION, RELEASE, DType, lib
+from ._values import SMALL, Adt, Closure, Elements, Handle, Ref, from_handle
 
-_lent = {}  # id -> array, or bytes, whose memory the machine has
+_lent = {}  # id -> array, or bytes, whose memory the machine has; or _HostFunction
 
 
 @RELEASE
@@ -109,6 +110,22 @@ class Importer:
         """The function that makes values of a type."""
         return self._makers[type_id] or self._new_maker(type_id)
 
+    def has_functions(self, entries):
+        """Whether functions are part of what the entries take and give."""
+        seen, work = set(), [type_ for e in entries for type_ in (e["result"], *(p["type"] for p in e["parameters"]))]
+        while work:
+            index = work.pop()
+            if index in seen:
+                continue
+            seen.add(index)
+            type_ = self.types[index]
+            if type_["kind"] == "closure":
+                return True
+            work += type_.get("fields", ())
+            if type_["kind"] == "adt":
+                work += [field for c in self.adts[type_["adt"]]["constructors"] for field in c["fields"]]
+        return False
+
     def list_element(self, type_id):
         """The type of the elements of a `List`; None for another data type."""
         if not _ListMaker.fits(self, type_id):
@@ -117,7 +134,7 @@ class Importer:
 
     def _new_maker(self, type_id):
         type_ = self.types[type_id]
-        makers = {"tensor": _TensorMaker, "tuple": _TupleMaker, "ref": _RefMaker, "adt": _AdtMaker}
+        makers = {"tensor": _TensorMaker, "tuple": _TupleMaker, "ref": _RefMaker, "adt": _AdtMaker, "closure": _FunctionMaker}
         maker = makers.get(type_["kind"], _NoMaker)(self, type_)
         if type_["kind"] == "adt" and _ListMaker.fits(self, type_id):
             maker = _ListMaker(self, type_, maker)
@@ -231,6 +248,70 @@ class _AdtMaker(_NoMaker):
 
     def _fields(self, values, types):
         return [self.importer.handle(value, type_) for value, type_ in zip(values, types)]
+
+
+class _FunctionMaker(_NoMaker):
+    """Of a type of functions: takes what Python can call, and closures of the machine."""
+
+    def __call__(self, value):
+        if isinstance(value, Closure) and value._handle is not None:
+            return value._handle
+        if not callable(value):
+            self.mismatch(value)
+        key, out = lend(_HostFunction(value, self.importer, self.type)), ctypes.c_void_p()
+        check(lib.rvm_value_function(_call_host, give_back, key, ctypes.byref(out)))
+        return Handle(out.value)
+
+
+class _HostFunction:
+    """A function of Python as one of the host."""
+
+    def __init__(self, function, importer, type_):
+        self.function, self.importer, self.type = function, importer, type_
+
+    def call(self, args, count):
+        """The result for a C array of arguments, as a Handle."""
+        values = [from_handle(Handle(lib.rvm_value_retain(args[i]), _run.session)) for i in range(count)]
+        result = self.function(*values)
+        type_ = self.importer.types[self.type["result"]]
+        if result is None and type_["kind"] == "tuple" and not type_["fields"]:
+            result = ()
+        try:
+            return self.importer.handle(result, self.type["result"])
+        except InvalidArgument as error:
+            raise InvalidArgument(f"the result of {self.function!r}: {error.message}", error.code) from error.__cause__
+
+
+class _Run(threading.local):
+    """The run of this thread: its session, and the exception of a function of the host that ends it."""
+
+    session = error = None
+
+
+_run = _Run()
+
+
+@FUNCTION
+def _call_host(key, args, count, out):
+    try:
+        result = _lent[key].call(args, count)
+        out[0] = lib.rvm_value_retain(result.pointer)
+        return None
+    except BaseException as error:
+        _run.error = error
+        return lib.rvm_error_create(f"{type(error).__name__}: {error}".encode())
+
+
+def take_raised():
+    """The exception that ended the latest run of this thread, if a function of the host raised one; else None."""
+    error, _run.error = _run.error, None
+    return error
+
+
+def enter_session(session):
+    """Sets the session of the run of this thread. Returns that of the run around it, or None."""
+    outer, _run.session = _run.session, session
+    return outer
 
 
 class _ListMaker(_NoMaker):

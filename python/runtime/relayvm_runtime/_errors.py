@@ -64,11 +64,15 @@ class DeviceFailed(Error):
     """A GPU or other device failed, or is lost. The next run begins anew."""
 
 
+class HostFailed(Error):
+    """A function of the host that a program called failed. One of Python passes its own exception on instead."""
+
+
 _BY_CODE = {
     "invalid-argument": InvalidArgument, "invalid-file": InvalidFile, "unsupported-version": UnsupportedFile,
     "unsupported-target": UnsupportedFile, "untrusted-code": UntrustedCode, "io": FileError,
     "program-failed": ProgramFailed, "resource-exhausted": ResourceExhausted, "deadline-exceeded": DeadlineExceeded,
-    "cancelled": Cancelled, "device-failed": DeviceFailed,
+    "cancelled": Cancelled, "device-failed": DeviceFailed, "host-failed": HostFailed,
 }
 
 

@@ -57,6 +57,7 @@ class ValueInfo(ctypes.Structure):
 
 RELEASE = ctypes.CFUNCTYPE(None, c_void_p)
 DONE = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)
+FUNCTION = ctypes.CFUNCTYPE(c_void_p, c_void_p, POINTER(c_void_p), c_size_t, POINTER(c_void_p))
 OUT = POINTER(c_void_p)
 # name: result, arguments. void* results are handles; errors, too. ctypes releases the interpreter's lock during calls of
 # these, which may take long.
@@ -69,6 +70,7 @@ _LONG_FUNCTIONS = {
     "rvm_machine_create": (c_void_p, [c_void_p, POINTER(MachineOptions), OUT]),
     "rvm_machine_free": (None, [c_void_p]),
     "rvm_machine_run_with": (c_void_p, [c_void_p, c_char_p, POINTER(c_void_p), c_size_t, POINTER(RunOptions), OUT]),
+    "rvm_machine_call": (c_void_p, [c_void_p, c_void_p, POINTER(c_void_p), c_size_t, POINTER(RunOptions), OUT]),
     "rvm_machine_trim": (c_void_p, [c_void_p]),
     "rvm_machine_profile": (c_void_p, [c_void_p, c_int, OUT]),
     "rvm_batch_create": (c_void_p, [c_void_p, POINTER(BatchOptions), OUT]),
@@ -87,6 +89,7 @@ _SHORT_FUNCTIONS = {
     "rvm_error_backtrace": (c_char_p, [c_void_p]),
     "rvm_error_limit": (c_char_p, [c_void_p]),
     "rvm_error_free": (None, [c_void_p]),
+    "rvm_error_create": (c_void_p, [c_char_p]),
     "rvm_version": (c_uint32, []),
     "rvm_string_free": (None, [c_void_p]),
     "rvm_program_retain": (c_void_p, [c_void_p]),
@@ -107,6 +110,9 @@ _SHORT_FUNCTIONS = {
     "rvm_value_list_from_tensor": (c_void_p, [c_void_p, OUT]),
     "rvm_value_list_to_tensor": (c_void_p, [c_void_p, OUT]),
     "rvm_value_list_elements": (c_void_p, [c_void_p, POINTER(c_void_p), c_size_t, POINTER(c_size_t)]),
+    "rvm_value_function": (c_void_p, [FUNCTION, RELEASE, c_void_p, OUT]),
+    "rvm_value_function_type": (c_int64, [c_void_p]),
+    "rvm_value_retain": (c_void_p, [c_void_p]),
     "rvm_value_release": (None, [c_void_p]),
     "rvm_value_field": (c_void_p, [c_void_p, c_size_t]),
     "rvm_value_get_info": (c_void_p, [c_void_p, POINTER(ValueInfo)]),

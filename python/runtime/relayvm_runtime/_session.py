@@ -8,10 +8,11 @@ import threading
 import typing
 
 from . import _html
-from ._arguments import pointers
-from ._errors import InvalidArgument, check
+from ._arguments import enter_session, pointers, take_raised
+from ._errors import HostFailed, InvalidArgument, check
 from ._library import (MachineOptions, MachineStats, ProgramStats, RunOptions, SignalsError, lib, poll_signals, raise_signals_error,
                        take_string)
+from ._stream import Stream
 from ._values import Handle, from_handle
 
 
@@ -78,6 +79,25 @@ class Entry:
                                   error.code) from error.__cause__
         return handles
 
+    def handles_with(self, emit, args, kwargs):
+        """Like handles; `emit` is for the one parameter that is a function without a result and is not given."""
+        types = self._importer.types
+        functions = [name for name, type_ in zip(self._names, self._types)
+                     if types[type_]["kind"] == "closure" and types[types[type_]["result"]].get("fields") == []
+                     and name not in kwargs]
+        if len(functions) != 1:
+            raise InvalidArgument(f"saw {len(functions)} parameters to emit by{': ' if functions else ''}{', '.join(functions)}; "
+                                  "expected one that is a function, of type fn (...) -> (), and is not given, of "
+                                  f"`{self.name}`: {self.text}", "invalid-argument")
+        others = [name for name in self._names if name not in functions]
+        if len(args) > len(others):
+            raise InvalidArgument(f"saw {len(args)} arguments; expected {len(others)} at most beside `{functions[0]}` of "
+                                  f"`{self.name}`: {self.text}", "invalid-argument")
+        given = dict(zip(others, args))
+        if twice := [name for name in kwargs if name in given]:
+            raise InvalidArgument(f"`{twice[0]}` is given twice, by position and by name", "invalid-argument")
+        return self.handles((), {**given, **kwargs, functions[0]: emit})
+
     def _in_order(self, args, kwargs):
         names = self._names
         unknown = [name for name in kwargs if name not in names[len(args):]]
@@ -106,6 +126,10 @@ class Function:
     async def call_async(self, /, *args, **kwargs):
         """Runs the entry in a worker thread. Cancelling the task cancels the run."""
         return await self._owner._run_async(self.name, args, kwargs)
+
+    def stream(self, /, *args, **kwargs):
+        """A Stream of what the entry emits: Session.stream."""
+        return self._owner._stream(self.name, args, kwargs)
 
     def __repr__(self):
         return f"@{self.name}: {self._owner.entries[self.name]}"
@@ -212,6 +236,7 @@ class Session:
         check(lib.rvm_machine_create(executable._pointer, ctypes.byref(options), ctypes.byref(out)))
         self._pointer = out.value
         self._signals_error = SignalsError()
+        self._has_functions = executable._has_functions
         self._main_options = self._run_options()
 
     def __del__(self, free=lib.rvm_machine_free):
@@ -258,15 +283,63 @@ class Session:
             options = self._run_options(is_main, fuel or 0, time_limit or 0)
         else:
             options = self._main_options if is_main else None
+        if self._has_functions:
+            return self._invoke_with_functions(entry, handles, options)
         out = ctypes.c_void_p()
         error = lib.rvm_machine_run_with(self._pointer, entry.encoded, pointers(handles), len(handles), options,
                                          ctypes.byref(out))
         if error:
-            if self._signals_error.type:
-                lib.rvm_error_free(error)
-                raise_signals_error(ctypes.byref(self._signals_error))
-            check(error)
+            self._raise(error)
         return Handle(out.value)
+
+    def _invoke_with_functions(self, entry, handles, options):
+        """Runs an entry, or a closure that its Handle stands for."""
+        is_closure = isinstance(entry, Handle)
+        out, outer = ctypes.c_void_p(), enter_session(self)
+        take_raised()  # of a batch on this thread
+        try:
+            run = lib.rvm_machine_call if is_closure else lib.rvm_machine_run_with
+            error = run(self._pointer, entry.pointer if is_closure else entry.encoded, pointers(handles), len(handles), options,
+                        ctypes.byref(out))
+            raised = take_raised()
+        finally:
+            enter_session(outer)
+        if error:
+            self._raise(error, raised)
+        return Handle(out.value, self)
+
+    def _raise(self, error, raised=None):
+        """Raises the error of a run. `raised`: the exception of a function of the host, if one was raised in it."""
+        if self._signals_error.type:
+            lib.rvm_error_free(error)
+            raise_signals_error(ctypes.byref(self._signals_error))
+        try:
+            check(error)
+        except HostFailed:
+            if raised is None:
+                raise
+        raise raised
+
+    def _call(self, function, args):
+        """Runs a closure of this session: what Closure.__call__ does."""
+        importer, index = self._executable._importer, lib.rvm_value_function_type(function.pointer)
+        if index >= 0:
+            type_ = importer.types[index]
+            if len(args) != len(type_["parameters"]):
+                raise InvalidArgument(f"saw {len(args)} arguments; expected a call of {type_['text']}", "invalid-argument")
+            handles = []
+            for value, parameter in zip(args, type_["parameters"]):
+                try:
+                    handles.append(importer.handle(value, parameter))
+                except InvalidArgument as error:
+                    raise InvalidArgument(f"argument {len(handles) + 1} of {type_['text']}: {error.message}",
+                                          error.code) from error.__cause__
+        else:
+            handles = []  # the machine says what is wrong
+        return from_handle(self._invoke(function, handles))
+
+    def _stream(self, entry, args, kwargs, ahead=0, **limits):
+        return Stream(self, self._entry(entry), args, kwargs, ahead, limits, from_handle)
 
     def _run(self, entry, args, kwargs):
         entry = self._entry(entry)
@@ -294,6 +367,14 @@ class Session:
     async def call_async(self, /, *args, entry="main", **kwargs):
         """Runs an entry in a worker thread. Cancelling the task cancels the run."""
         return await self._run_async(entry, args, kwargs)
+
+    def stream(self, /, *args, entry="main", ahead=0, **kwargs):
+        """A Stream of the values that an entry emits while it runs, by calling a parameter of type `fn (...) -> ()`: the one that
+        is not given. Several arguments of a call are a tuple. `for token in session.stream(prompt)` and `async for` take them.
+
+        ahead: values that the program may compute before the consumer asks for them; with 0 it waits after each.
+        """
+        return self._stream(entry, args, kwargs, ahead)
 
     def cancel(self):
         """Ends the run that is going on, if any: it raises Cancelled. Any thread may call this."""

@@ -14,12 +14,12 @@ _TENSOR, _TUPLE, _ADT, _REF, _CLOSURE = 1, 2, 3, 4, 5
 
 
 class Handle:
-    """Owns a share of an rvm_value."""
+    """Owns a share of an rvm_value. `session`: the one whose closures may be part of it, else None."""
 
-    __slots__ = ("pointer", "__weakref__")
+    __slots__ = ("pointer", "session", "__weakref__")
 
-    def __init__(self, pointer):
-        self.pointer = pointer
+    def __init__(self, pointer, session=None):
+        self.pointer, self.session = pointer, session
 
     def __del__(self, release=lib.rvm_value_release):
         release(self.pointer)
@@ -185,10 +185,30 @@ class Ref:
 
 
 class Closure:
-    """A function that a program returned: it can be shown, not called."""
+    """A function that a run gave. Calling it runs it in the session of that run, where what it captured stays: a function with state
+    goes on where the call before left it.
+
+    After a run of the session that ended with an error, its functions can no longer be called. A closure that was made
+    from a text, or pickled, is only that text.
+    """
 
     def __init__(self, text):
-        self.text = text
+        self.text, self._handle = text, None
+
+    @classmethod
+    def _of(cls, handle):
+        self = cls(take_string(lib.rvm_value_to_string(handle.pointer)))
+        self._handle = handle
+        return self
+
+    def __call__(self, /, *args):
+        session = self._handle and self._handle.session
+        if session is None:
+            raise TypeError(f"{self.text} is no function of a session, and cannot be called")
+        return session._call(self._handle, args)
+
+    def __reduce__(self):
+        return (Closure, (self.text,))
 
     def __repr__(self):
         return self.text
@@ -243,7 +263,7 @@ def from_handle(handle):
     if kind == _ADT:
         return adt(info.constructor.decode())._of(handle)
     if kind == _CLOSURE:
-        return Closure(take_string(lib.rvm_value_to_string(handle.pointer)))
+        return Closure._of(handle)
     fields = _fields(handle, info.field_count)
     return fields if kind == _TUPLE else Ref(fields[0])
 
@@ -258,7 +278,8 @@ def _info(handle):
 
 
 def _fields(handle, count):
-    return tuple(from_handle(Handle(lib.rvm_value_field(handle.pointer, i))) for i in range(count))
+    session = handle.session
+    return tuple(from_handle(Handle(lib.rvm_value_field(handle.pointer, i), session)) for i in range(count))
 
 
 # ---- lists, without a call for each element
@@ -294,4 +315,4 @@ def _list_elements(handle):
         return None
     out = (ctypes.c_void_p * count.value)()
     check(lib.rvm_value_list_elements(handle.pointer, out, count.value, ctypes.byref(count)))
-    return [from_handle(Handle(pointer)) for pointer in out]
+    return [from_handle(Handle(pointer, handle.session)) for pointer in out]
