@@ -13,6 +13,7 @@
 #include <relayvm/relayvm.h>
 
 #include <cstdio>
+#include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <initializer_list>
@@ -188,6 +189,7 @@ class Value {
   }
 
  private:
+  friend class Batch;
   friend class Session;
   static std::vector<rvm_value*> Raw(const std::vector<Value>& values) {
     std::vector<rvm_value*> raw;
@@ -280,6 +282,63 @@ class Session {
   };
   explicit Session(rvm_machine* owned) : machine_(owned) {}
   std::unique_ptr<rvm_machine, Free> machine_;
+};
+
+// Requests that run together. Moves only.
+class Batch {
+ public:
+  // Takes the result of a request, on the thread that drives the batch, or on the one that cancels it before it began.
+  using Done = std::function<void(Result<Value>)>;
+
+  // Lanes and limits that are 0 have the defaults of relayvm.h; struct_size is set here.
+  static Result<Batch> Create(const Program& program, rvm_batch_options options = {}, rvm_machine_options lane = {}) {
+    options.struct_size = sizeof(options);
+    lane.struct_size = sizeof(lane);
+    options.machine = &lane;
+    rvm_batch* out = nullptr;
+    if (rvm_error* error = rvm_batch_create(program.get(), &options, &out)) return Error(error);
+    return Batch(out);
+  }
+  // Gives the ticket of the request, for Cancel. `options` that are 0 are those of the lanes. By any thread.
+  Result<uint64_t> Submit(const char* entry, const std::vector<Value>& args, Done done, rvm_run_options options = {}) {
+    options.struct_size = sizeof(options);
+    std::vector<rvm_value*> raw = Value::Raw(args);
+    auto* context = new Done(std::move(done));
+    uint64_t ticket = 0;
+    rvm_error* error =
+        rvm_batch_submit(get(), entry, raw.data(), raw.size(), &options, End, static_cast<void*>(context), &ticket);
+    if (error == nullptr) return ticket;
+    delete context;
+    return Error(error);
+  }
+  void Cancel(uint64_t ticket) { rvm_batch_cancel(get(), ticket); }  // by any thread
+  // Runs requests until none is left; waits for the first one no longer than that.
+  std::optional<Error> Drive(double wait_ms = 0) {
+    if (rvm_error* error = rvm_batch_drive(get(), wait_ms)) return Error(error);
+    return std::nullopt;
+  }
+  Result<rvm_batch_stats> Stats() {
+    rvm_batch_stats stats = {};
+    stats.struct_size = sizeof(stats);
+    if (rvm_error* error = rvm_batch_get_stats(get(), &stats)) return Error(error);
+    return stats;
+  }
+  rvm_batch* get() const { return batch_.get(); }
+
+ private:
+  struct Free {
+    void operator()(rvm_batch* batch) const { rvm_batch_free(batch); }
+  };
+  static void End(void* context, rvm_error* error, rvm_value* result) {
+    std::unique_ptr<Done> done(static_cast<Done*>(context));
+    if (error != nullptr) {
+      (*done)(Error(error));
+    } else {
+      (*done)(Value(result));
+    }
+  }
+  explicit Batch(rvm_batch* owned) : batch_(owned) {}
+  std::unique_ptr<rvm_batch, Free> batch_;
 };
 
 }  // namespace relayvm
