@@ -34,6 +34,7 @@ struct EmitOptions {
   bool reuse_inputs = true;    // results of kernels may reuse the memory of their inputs
   bool pack_constants = true;  // kernels may read constants in a layout of their own
   bool batch = false;          // kernels that pay have variants for many calls at once (schedule::ScheduleBatchPair)
+  bool batch_all = false;      // with `batch`: the others, too
   schedule::Target target;     // of the kernels' schedules
 };
 

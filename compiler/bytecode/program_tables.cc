@@ -145,7 +145,8 @@ absl::StatusOr<KernelUse> ProgramTables::Kernel(const ir::Function& primitive, s
   if (added) {
     std::optional<schedule::BatchPair> pair;
     if (options_.batch && device.empty()) {
-      RVM_ASSIGN_OR_RETURN(pair, schedule::ScheduleBatchPair(lowered.computation, constant_inputs, options_.target));
+      RVM_ASSIGN_OR_RETURN(
+          pair, schedule::ScheduleBatchPair(lowered.computation, constant_inputs, options_.target, options_.batch_all));
     }
     schedule::Schedule schedule;
     if (pair) {

@@ -448,6 +448,7 @@ absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Di
   bytecode::EmitOptions emit{
       .plan_memory = options.opt_level > 0 && !uses_devices, .reuse_inputs = false, .pack_constants = !uses_devices};
   emit.batch = options.batch;
+  emit.batch_all = options.batch_all;
   emit.target.has_updates = true;
   for (const codegen::HostTarget& target : targets.hosts) {
     emit.reuse_inputs = options.opt_level > 0;

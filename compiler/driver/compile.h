@@ -38,6 +38,7 @@ struct CompileOptions {
   // Kernels that pay have variants for many calls at once, which a runtime makes by itself (docs/batching.md). If some
   // have one, functions stay bytecode.
   bool batch = false;
+  bool batch_all = false;                 // with `batch`: variants of all kernels that may have one, for tests
   std::vector<std::string> entries;       // empty: DefaultEntries
   std::vector<std::string> params_files;  // weights for the free variables and the parameters of `@main`
   std::vector<ParamFile> weights;         // more of them, already read

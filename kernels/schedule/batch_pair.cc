@@ -220,9 +220,9 @@ bool HaveTheSameLayouts(const Schedule& a, const Schedule& b) {
 
 absl::StatusOr<std::optional<BatchPair>> ScheduleBatchPair(const te::Computation& computation,
                                                            const std::vector<bool>& constant_inputs,
-                                                           const Target& target) {
+                                                           const Target& target, bool always) {
   InputUses uses(computation, constant_inputs);
-  if (!uses.pays()) return std::nullopt;
+  if (!uses.pays() && !always) return std::nullopt;
   std::optional<te::BatchedComputation> batched = te::AddBatchAxis(computation, uses.shared());
   if (!batched) return std::nullopt;
   BatchPair pair{.shared = uses.shared(), .batched = *std::move(batched)};

@@ -22,10 +22,10 @@ struct BatchPair {
 // multiplies few rows, or an unknown number of them, by a matrix of more than kMinBytesToBatch bytes, which is then
 // read once for all calls. Both read constants in the same layouts, and give the same bits: the sums of a row do not
 // depend on which other rows are computed with it. nullopt if it does not pay, or there are no such schedules.
-// REQUIRES: as te::AddBatchAxis.
+// `always`: makes them also where that does not pay, which tests do. REQUIRES: as te::AddBatchAxis.
 absl::StatusOr<std::optional<BatchPair>> ScheduleBatchPair(const te::Computation& computation,
                                                            const std::vector<bool>& constant_inputs,
-                                                           const Target& target);
+                                                           const Target& target, bool always = false);
 
 inline constexpr int64_t kMinBytesToBatch = 16 * 1024;
 

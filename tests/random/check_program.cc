@@ -203,7 +203,7 @@ Verdict CheckCompiled(const Program& program, const std::string& name, driver::C
   Source source(program.text);
   options.entries = EntriesOf(program);
   options.verify_passes = true;
-  options.native_control = options.devices.empty();
+  options.native_control = options.devices.empty() && !options.batch;
   absl::StatusOr<driver::CompiledProgram> compiled = driver::Compile(source.id, source.diagnostics, options);
   if (!compiled.ok()) {
     return {absl::StrCat(name, " compile ", absl::StatusCodeToString(compiled.status().code())),
@@ -214,6 +214,7 @@ Verdict CheckCompiled(const Program& program, const std::string& name, driver::C
   if (!linked.ok()) return {absl::StrCat(name, " link"), linked.status().ToString()};
   vm::MachineOptions limits;
   limits.fuel = kFuel;
+  limits.defers_calls = options.batch;
   absl::StatusOr<std::unique_ptr<vm::Machine>> machine = vm::Machine::Create(*linked, limits);
   if (!machine.ok()) return {absl::StrCat(name, " machine"), machine.status().ToString()};
   bool launched = false;
@@ -430,7 +431,7 @@ Verdict CheckProgram(const Program& program) {
     verdict = CheckCompiled(program, absl::StrCat("O", level), {.opt_level = level}, expected);
     if (!verdict.failure.empty()) return verdict;
   }
-  return {};
+  return CheckCompiled(program, "O2 in batches", {.opt_level = 2, .batch = true, .batch_all = true}, expected);
 }
 
 Verdict CheckGradient(const Program& given) {
