@@ -18,6 +18,7 @@ from batching import workloads as work
 
 TOLERANCE = 1e-4
 ROUNDS = 5  # in turn
+SECONDS = 1.0  # of all runs of a file in a round
 TORCH_PYTHON = "RELAYVM_TORCH_PYTHON"
 
 
@@ -37,25 +38,25 @@ def check(name, results, expected):
         np.testing.assert_allclose(np.reshape(ours, -1), theirs, atol=TOLERANCE, rtol=0, err_msg=name)
 
 
-def milliseconds(model, argument, seconds=1.0):
+def milliseconds(model, argument):
     """Of the fastest run inside the runtime, which times itself."""
     def runs(count):
         done = relayvm.run(relayvm.RUNTIME, model, "--repeat", count, f"@{argument}")
         if done.returncode != 0:
             sys.exit(done.stderr)
         return float(re.search(r"least ([0-9.]+) ms", done.stdout + done.stderr).group(1))
-    return runs(int(min(500, max(5, seconds * 1e3 / runs(3)))))
+    return runs(int(min(500, max(5, SECONDS * 1e3 / runs(3)))))
 
 
-def measure(workload, models, folder, rounds=ROUNDS):
-    """Milliseconds without and with --batch, and whether their results agree to the last bit."""
+def measure(workload, models, folder, rounds):
+    """Milliseconds without and with --batch, the least of all rounds."""
     argument = os.path.join(folder, "argument.txt")
     with open(argument, "w", encoding="utf-8") as file:
         file.write(workload.text())
-    expected, texts = workload.expected(), []
+    expected = workload.expected()
     for model in models:
-        texts.append(relayvm.must(relayvm.RUNTIME, model, f"@{argument}"))
-        check(workload.name, relayvm.list_of(relayvm.parse_value(texts[-1])), expected)
+        results = relayvm.parse_value(relayvm.must(relayvm.RUNTIME, model, f"@{argument}"))
+        check(workload.name, relayvm.list_of(results), expected)
     times = [[milliseconds(model, argument) for model in models] for _ in range(rounds)]
     return [min(column) for column in zip(*times)]
 
@@ -77,7 +78,7 @@ def table(folder):
              f"{f' PyTorch {version}, eager; by hand: trees by levels, sequences packed.' if version else ''}\n\n"
              "| | nodes or words | with `--batch` | without | PyTorch one by one | PyTorch by hand |\n|---|---:|---:|---:|---:|---:|\n")
     for workload in workloads:
-        plain, batch = measure(workload, models[workload.kind], folder)
+        plain, batch = measure(workload, models[workload.kind], folder, ROUNDS)
         cells = [f"{batch:.3f}", f"{plain:.3f} ({plain / batch:.2f})"]
         for key, results in (("one_by_one", 0), ("by_hand", 1)):
             row = peers.get(workload.name)
