@@ -189,6 +189,26 @@ Result CompileProduct(Dim columns) {
   return {std::move(program), diagnostics.Render()};
 }
 
+TEST(Compile, MakesVariantsOfKernels) {
+  constexpr std::string_view kText = R"(
+def @main(%x: Tensor[(1, 4), float32], %n: int32) { (tanh(%x), dyn.zeros(stack((%n, %n), axis=0), dtype="float32")) }
+)";
+  auto count = [&](const CompileOptions& options) {
+    Result result = CompileText(kText, options);
+    EXPECT_TRUE(result.program.ok()) << result.program.status() << result.diagnostics;
+    if (!result.program.ok()) return size_t{0};
+    const Executable& executable = **result.program->executable;
+    for (const BatchVariant& batch : executable.batch_variants) {
+      EXPECT_EQ(executable.kernels[batch.kernel.value].name + "_batch", executable.kernels[batch.variant.value].name);
+    }
+    return executable.batch_variants.size();
+  };
+  EXPECT_EQ(count({.native_control = false}), 0u);
+  EXPECT_EQ(count({.native_control = false, .batch = true}), 0u);
+  // Those of `tanh` and `stack`; the extents of the zeros are values, which may differ from call to call.
+  EXPECT_EQ(count({.native_control = false, .batch = true, .batch_all = true}), 2u);
+}
+
 TEST(CompileModule, ShowsTheOriginOfATypeError) {
   Result result = CompileProduct(5);
   EXPECT_EQ(result.program.status().message(), "1 error");
