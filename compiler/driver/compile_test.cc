@@ -205,7 +205,7 @@ def @main(%x: Tensor[(1, 4), float32], %n: int32) { (tanh(%x), dyn.zeros(stack((
   };
   EXPECT_EQ(count({.native_control = false}), 0u);
   EXPECT_EQ(count({.native_control = false, .batch = true}), 0u);
-  // Those of `tanh` and `stack`; the extents of the zeros are values, which may differ from call to call.
+  // `tanh` and `stack` have one; the extents of the zeros are values, which may differ from call to call.
   EXPECT_EQ(count({.native_control = false, .batch = true, .batch_all = true}), 2u);
 }
 
