@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -33,6 +34,7 @@
 #include "native/call_places.h"
 #include "native/module_emitter.h"
 #include "native/pay_in_strips.h"
+#include "native/testing.h"
 #include "serialization/isa/isa.h"
 
 namespace rvm::native {
@@ -146,9 +148,13 @@ bool HasLoops(const Executable& executable) {
   return std::find(is_away.begin(), is_away.end(), false) != is_away.end();
 }
 
-absl::StatusOr<CompiledControl> CompileControl(const VerifiedExecutable& executable, const codegen::HostTarget& target,
-                                               const codegen::CodegenOptions& options,
-                                               std::span<const codegen::KernelRequest> kernels) {
+namespace {
+
+using Change = std::function<void(llvm::Module& module)>;  // null: none
+
+absl::StatusOr<CompiledControl> Compile(const VerifiedExecutable& executable, const codegen::HostTarget& target,
+                                        const codegen::CodegenOptions& options,
+                                        std::span<const codegen::KernelRequest> kernels, const Change& change) {
   int opt_level = std::clamp(options.opt_level, 0, 3);
   RVM_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, codegen::MakeTargetMachine(target, opt_level));
   llvm::LLVMContext context;
@@ -157,6 +163,7 @@ absl::StatusOr<CompiledControl> CompileControl(const VerifiedExecutable& executa
   module.setDataLayout(machine->createDataLayout());
   std::vector<llvm::Function*> small_kernels = EmitSmallKernels(module, kernels);
   ModuleEmitter(*executable, module, std::move(small_kernels)).Run();
+  if (change) change(module);
   codegen::SetTarget(module, target);
   auto optimise = [&](llvm::function_ref<bool()> must_stop) { Optimise(module, *machine, opt_level, must_stop); };
   RVM_ASSIGN_OR_RETURN(codegen::CompiledObject object,
@@ -172,6 +179,19 @@ absl::StatusOr<CompiledControl> CompileControl(const VerifiedExecutable& executa
   RVM_ASSIGN_OR_RETURN(result.code.functions, ReadCallPlaces(object.object, executable->functions.size()));
   RVM_ASSIGN_OR_RETURN(result.code.bytes, StripPlaces(object.object));
   return result;
+}
+
+}  // namespace
+
+absl::StatusOr<CompiledControl> CompileControl(const VerifiedExecutable& executable, const codegen::HostTarget& target,
+                                               const codegen::CodegenOptions& options,
+                                               std::span<const codegen::KernelRequest> kernels) {
+  return Compile(executable, target, options, kernels, nullptr);
+}
+
+absl::StatusOr<CompiledControl> CompileChangedControl(const VerifiedExecutable& executable,
+                                                      const codegen::HostTarget& target, const Change& change) {
+  return Compile(executable, target, {.opt_level = 1}, {}, change);
 }
 
 }  // namespace rvm::native

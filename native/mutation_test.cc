@@ -1,0 +1,244 @@
+// Plants bugs into the machine code of vm/testdata: a payment, a count of references, a budget, a check that is
+// forgotten. The comparison with bytecode must see every kind of bug, but for leaks, and a good part of the bugs that run.
+//
+// RELAYVM_ALL_MUTATIONS=1 plants every bug, not a sample of them.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/codegen/kernel_compiler.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/PatternMatch.h"
+#include "native/testing.h"
+#include "serialization/assembler.h"
+#include "vm/machine.h"
+#include "vm/value_text.h"
+
+namespace rvm::native {
+namespace {
+
+using llvm::Instruction;
+
+bool IsCallOf(const Instruction& i, llvm::StringRef name) {
+  auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
+  return call != nullptr && call->getCalledFunction() != nullptr && call->getCalledFunction()->getName() == name;
+}
+
+// The value that `i` stores; null if it is no store.
+const llvm::Value* Stored(const Instruction& i) {
+  auto* store = llvm::dyn_cast<llvm::StoreInst>(&i);
+  return store == nullptr ? nullptr : store->getValueOperand();
+}
+
+// Whether `i` stores a count of references that it added `change` to.
+bool IsCount(const Instruction& i, bool is_up) {
+  using namespace llvm::PatternMatch;
+  const llvm::Value* value = Stored(i);
+  if (value == nullptr || !value->getType()->isIntegerTy(32)) return false;
+  return is_up ? match(value, m_Add(m_Value(), m_One())) : match(value, m_Sub(m_Value(), m_One()));
+}
+
+// Whether `i` stores the budget that it has paid from.
+bool IsPayment(const Instruction& i) {
+  using namespace llvm::PatternMatch;
+  const llvm::Value* value = Stored(i);
+  return value != nullptr && value->getType()->isIntegerTy(64) &&
+         llvm::isa<llvm::AllocaInst>(llvm::cast<llvm::StoreInst>(i).getPointerOperand()) &&
+         match(value, m_Sub(m_Load(m_Value()), m_One()));
+}
+
+bool IsHeader(const Instruction& i) {
+  const llvm::Value* value = Stored(i);
+  auto* header = value == nullptr ? nullptr : llvm::dyn_cast<llvm::ConstantInt>(value);
+  return header != nullptr && header->getBitWidth() == 64 && (header->getZExtValue() & 0xffffffff) == 1 &&
+         header->getZExtValue() >> 48 != 0;
+}
+
+// The branch to the block of `i`, which ends the run.
+llvm::BranchInst* GuardOf(const Instruction& i) {
+  const llvm::BasicBlock* before = i.getParent()->getSinglePredecessor();
+  auto* branch = before == nullptr ? nullptr : llvm::dyn_cast<llvm::BranchInst>(before->getTerminator());
+  return branch != nullptr && branch->isConditional() ? const_cast<llvm::BranchInst*>(branch) : nullptr;
+}
+
+struct Bug {
+  const char* name;
+  bool (*is_site)(const Instruction& i);
+  void (*plant)(Instruction& i);
+  bool only_leaks = false;
+};
+
+void Erase(Instruction& i) { i.eraseFromParent(); }
+
+constexpr Bug kBugs[] = {
+    {"a payment is forgotten", IsPayment,
+     [](Instruction& i) { i.setOperand(0, llvm::cast<Instruction>(i.getOperand(0))->getOperand(0)); }},
+    {"a poll is forgotten", [](const Instruction& i) { return IsCallOf(i, "rvm_poll"); },
+     [](Instruction& i) {
+       i.replaceAllUsesWith(llvm::ConstantInt::get(i.getType(), 1000));
+       i.eraseFromParent();
+     }},
+    {"what a callee pays is forgotten",
+     [](const Instruction& i) {
+       const llvm::Value* value = Stored(i);
+       return value != nullptr && llvm::isa<llvm::ExtractValueInst>(value) &&
+              llvm::cast<llvm::ExtractValueInst>(value)->getIndices()[0] == 3;
+     },
+     Erase},
+    {"a retain is forgotten", [](const Instruction& i) { return IsCount(i, true); }, Erase},
+    {"a drop is forgotten", [](const Instruction& i) { return IsCount(i, false); }, Erase, true},
+    {"the last drop is forgotten", [](const Instruction& i) { return IsCallOf(i, "rvm_free_last"); }, Erase, true},
+    {"shared fields are not retained", [](const Instruction& i) { return IsCallOf(i, "rvm_unpack_shared"); }, Erase},
+    {"a new cell has two owners", IsHeader,
+     [](Instruction& i) {
+       uint64_t header = llvm::cast<llvm::ConstantInt>(i.getOperand(0))->getZExtValue();
+       i.setOperand(0, llvm::ConstantInt::get(i.getOperand(0)->getType(), header + 1));
+     }},
+    {"an error is missed", [](const Instruction& i) { return IsCallOf(i, "rvm_stop") && GuardOf(i) != nullptr; },
+     [](Instruction& i) {
+       llvm::BranchInst* guard = GuardOf(i);
+       bool is_taken = guard->getSuccessor(0) == i.getParent();
+       guard->setCondition(llvm::ConstantInt::getBool(i.getContext(), !is_taken));
+     }},
+};
+
+struct Case {
+  std::string entry;
+  std::vector<rvm::Value> args;
+};
+
+constexpr int64_t kSmallFuel = 30, kFuel = 1'000'000;
+
+class Subject {
+ public:
+  explicit Subject(const std::string& path) {
+    std::stringstream text;
+    text << std::ifstream(path).rdbuf();
+    executable_ = *Verify(*Assemble(text.str()));
+    for (std::string line; std::getline(text, line);) {
+      if (!line.starts_with("; run: ") && !line.starts_with("; fails: ")) continue;
+      size_t begin = line.find(": ") + 2, open = line.find('(', begin), close = line.rfind(')', line.find(" => "));
+      Case added{line.substr(begin, open - begin), {}};
+      const FunctionDesc& function = (*executable_)->functions[(*executable_)->FindEntry(added.entry)->function.value];
+      std::vector<TypeId> types;
+      for (unsigned i = 0; i < function.num_params; ++i) types.push_back(function.registers[i].type);
+      added.args = *vm::ParseValueTexts(**executable_, types, line.substr(open + 1, close - open - 1));
+      cases_.push_back(std::move(added));
+    }
+  }
+
+  size_t cases() const { return cases_.size(); }
+
+  // Places for a bug.
+  size_t CountSites(const Bug& bug) const {
+    size_t count = 0;
+    auto counted = Compile([&](llvm::Module& module) { count = SitesOf(bug, module).size(); });
+    EXPECT_TRUE(counted.ok()) << counted.status();
+    return count;
+  }
+
+  // Whether machine code with `change` runs as the bytecode does; not if it crashes.
+  bool IsRight(const std::function<void(llvm::Module& module)>& change) const {
+    pid_t child = fork();
+    if (child == 0) {
+      alarm(60);
+      _exit(Agrees(change) ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+
+  static std::vector<Instruction*> SitesOf(const Bug& bug, llvm::Module& module) {
+    std::vector<Instruction*> sites;
+    for (llvm::Function& function : module) {
+      for (llvm::BasicBlock& block : function) {
+        for (Instruction& i : block) {
+          if (bug.is_site(i)) sites.push_back(&i);
+        }
+      }
+    }
+    return sites;
+  }
+
+ private:
+  absl::StatusOr<CompiledControl> Compile(const std::function<void(llvm::Module& module)>& change) const {
+    return CompileChangedControl(*executable_, *codegen::ParseHostTarget("host"), change);
+  }
+
+  bool Agrees(const std::function<void(llvm::Module& module)>& change) const {
+    auto control = Compile(change);
+    if (!control.ok()) return false;
+    auto program = *vm::Program::LinkWithKernels(executable_, {}, nullptr, nullptr, &control->code);
+    for (const Case& each : cases_) {
+      // New ones, whose peak is that of this call.
+      auto bytecode = *vm::Machine::Create(program, {.runs_bytecode = true});
+      auto native = *vm::Machine::Create(program, {});
+      for (int64_t fuel = 0; fuel <= kFuel; fuel = fuel == kSmallFuel ? kFuel : fuel + 1) {
+        auto expected = bytecode->Invoke(each.entry, each.args, {.fuel = fuel});
+        auto seen = native->Invoke(each.entry, each.args, {.fuel = fuel});
+        if (seen.status() != expected.status()) return false;
+        if (seen.ok() && seen->ToString() != expected->ToString()) return false;
+        vm::MachineStats a = bytecode->stats(), b = native->stats();
+        if (a.allocations != b.allocations || a.live_objects != b.live_objects || a.peak_bytes != b.peak_bytes) return false;
+      }
+    }
+    return true;
+  }
+
+  std::shared_ptr<const VerifiedExecutable> executable_;
+  std::vector<Case> cases_;
+};
+
+// Not every bug changes what a run gives: a machine empties its heap when a run ends, so that an object that is not
+// dropped only shows if it raises the peak.
+TEST(Mutations, EveryKindIsSeen) {
+  size_t most = std::getenv("RELAYVM_ALL_MUTATIONS") != nullptr ? SIZE_MAX : 5;  // of one kind and file
+  size_t all_planted = 0, all_seen = 0;
+  std::vector<Subject> subjects;
+  for (const char* file : {"vm/testdata/cells.rvmasm", "vm/testdata/control.rvmasm"}) {
+    subjects.emplace_back(file);
+    ASSERT_GT(subjects.back().cases(), 5u) << file;
+    ASSERT_TRUE(subjects.back().IsRight([](llvm::Module&) {})) << file;
+  }
+  for (const Bug& bug : kBugs) {
+    size_t planted = 0, seen = 0;
+    for (const Subject& subject : subjects) {
+      size_t sites = subject.CountSites(bug);
+      for (size_t n = 0; n < sites; n += std::max<size_t>(1, sites / most)) {
+        bool is_run = !subject.IsRight([&](llvm::Module& module) {
+          llvm::IRBuilder<> b(Subject::SitesOf(bug, module)[n]);
+          b.CreateIntrinsic(llvm::Intrinsic::trap, {}, {});
+        });
+        if (!is_run) continue;
+        ++planted;
+        seen += subject.IsRight([&](llvm::Module& module) { bug.plant(*Subject::SitesOf(bug, module)[n]); }) ? 0 : 1;
+      }
+    }
+    if (!bug.only_leaks) EXPECT_GT(seen, 0u) << bug.name << ": " << planted << " planted";
+    std::printf("%s: %zu of %zu seen\n", bug.name, seen, planted);
+    all_planted += planted;
+    all_seen += seen;
+  }
+  EXPECT_GT(all_planted, 30u);
+  EXPECT_GT(3 * all_seen, all_planted) << all_seen << " of " << all_planted << " seen";
+}
+
+}  // namespace
+}  // namespace rvm::native
