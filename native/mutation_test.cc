@@ -1,5 +1,6 @@
 // Plants bugs into the machine code of vm/testdata: a payment, a count of references, a budget, a check that is
-// forgotten. The comparison with bytecode must see every kind of bug, but for leaks, and a good part of the bugs that run.
+// forgotten. The comparison with bytecode must see every kind of bug, but for leaks, and a good part of the bugs that
+// run.
 //
 // RELAYVM_ALL_MUTATIONS=1 plants every bug, not a sample of them.
 #include <gtest/gtest.h>
@@ -196,7 +197,8 @@ class Subject {
         if (seen.status() != expected.status()) return false;
         if (seen.ok() && seen->ToString() != expected->ToString()) return false;
         vm::MachineStats a = bytecode->stats(), b = native->stats();
-        if (a.allocations != b.allocations || a.live_objects != b.live_objects || a.peak_bytes != b.peak_bytes) return false;
+        if (a.allocations != b.allocations || a.live_objects != b.live_objects || a.peak_bytes != b.peak_bytes)
+          return false;
       }
     }
     return true;
