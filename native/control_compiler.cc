@@ -14,6 +14,7 @@
 #include "kernels/codegen/llvm/emit_kernel.h"
 #include "kernels/codegen/llvm/finish_module.h"
 #include "kernels/codegen/llvm/host_target.h"
+#include "kernels/codegen/llvm/lane_functions.h"
 #include "kernels/codegen/llvm/run_passes.h"
 #include "llvm/Transforms/IPO/AlwaysInliner.h"
 #include "llvm/Transforms/IPO/GlobalDCE.h"
@@ -83,8 +84,11 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine, int opt_level,
   codegen::RunPasses(
       module, &machine, {},
       [&](llvm::PassBuilder& builder) {
-        if (opt_level == 0) return builder.buildO0DefaultPipeline(llvm::OptimizationLevel::O0);
-        return ControlPipeline();
+        llvm::ModulePassManager passes;
+        passes.addPass(codegen::ExpandLaneFunctionsPass());
+        passes.addPass(opt_level == 0 ? builder.buildO0DefaultPipeline(llvm::OptimizationLevel::O0)
+                                      : ControlPipeline());
+        return passes;
       },
       must_stop);
 }

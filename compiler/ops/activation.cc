@@ -80,7 +80,19 @@ Expr Log1p(const Expr& x) {
   return te::Select(is_exact, te::Select(Equal(rounded, x), te::Unary(UnaryOp::kLog, sum), x), quotient);
 }
 
+// Near 0 a polynomial, of (e^x - 1 - x) / x^2; elsewhere the subtraction cancels little.
+Expr Expm1InFloat32(const Expr& x) {
+  Expr series = Number(x, 1.984980703e-04);
+  for (double coefficient : {1.399617716e-03, 8.333579050e-03, 4.166535857e-02, 1.666666399e-01, 5.000000385e-01}) {
+    series = series * x + Number(x, coefficient);
+  }
+  Expr near = te::Select(Equal(x, Number(x, 0)), x, x * x * series + x);
+  Expr far = te::Unary(UnaryOp::kExp, x) - Number(x, 1);
+  return te::Select(Less(te::Unary(UnaryOp::kAbs, x), Number(x, 0.5)), near, far);
+}
+
 Expr Expm1(const Expr& x) {
+  if (x.dtype() != kFloat64) return Expm1InFloat32(x);
   Expr one = Number(x, 1), power = te::Unary(UnaryOp::kExp, x), less = power - one;
   Expr quotient = less * te::Binary(BinaryOp::kDivide, x, te::Unary(UnaryOp::kLog, power));
   // For |x| > 1 the subtraction cancels little, so the plain formula is accurate.

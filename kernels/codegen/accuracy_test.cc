@@ -146,6 +146,76 @@ INSTANTIATE_TEST_SUITE_P(
                     Function{"atanh", UnaryOp::kAtanh, std::atanh, 3}),
     [](const auto& info) { return info.param.name; });
 
+// The results of one element at a time: those of no vector.
+std::vector<float> ResultsOneByOne(const te::Computation& computation, const std::vector<std::vector<float>>& inputs,
+                                   const char* target) {
+  ScheduledKernel kernel = *ScheduleAndCompile(computation, {}, target);
+  auto library = runtime::KernelLibrary::Load(kernel.object.object);
+  std::vector<float> results(inputs[0].size());
+  if (!library.ok()) {
+    ADD_FAILURE() << library.status();
+    return results;
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    std::vector<void*> buffers;
+    for (const std::vector<float>& input : inputs) buffers.push_back(const_cast<float*>(&input[i]));
+    buffers.push_back(&results[i]);
+    int64_t count = 1;
+    RvmKernelContext context{};
+    EXPECT_EQ((*library)->Find("kernel")(buffers.data(), &count, &context), kRvmOk);
+  }
+  return results;
+}
+
+void CheckLanes(const te::Computation& computation, const std::vector<std::vector<float>>& inputs) {
+  for (const char* target : {"x86-64", "x86-64-v3", "x86-64-v4", "aarch64"}) {
+    if (!RunsHere(target)) continue;
+    std::vector<float> vectors = Results(computation, inputs, target);
+    std::vector<float> scalars = ResultsOneByOne(computation, inputs, target);
+    for (size_t i = 0; i < vectors.size(); ++i) {
+      if (std::isnan(vectors[i]) && std::isnan(scalars[i])) continue;
+      ASSERT_EQ(std::bit_cast<uint32_t>(vectors[i]), std::bit_cast<uint32_t>(scalars[i]))
+          << computation.name << absl::StrFormat(" of %a for %s", inputs[0][i], target);
+    }
+  }
+}
+
+// Whether an element shares a vector with others does not change its result: angles that are far, subnormal numbers and
+// special values lie between others here.
+TEST_P(AccuracyTest, LanesAreIndependent) {
+  const Function& function = GetParam();
+  std::vector<float> sample;
+  for (float x : SampleOfFloats()) {
+    if (sample.size() < 20'000) sample.insert(sample.end(), {x, static_cast<float>(sample.size()) / 1000});
+  }
+  for (uint32_t exponent = 0; exponent <= 255; ++exponent) {
+    for (uint32_t rest : {0u, 1u, 0x3fffffu, 0x400000u, 0x7fffffu}) {
+      float x = std::bit_cast<float>((exponent << 23) + rest);
+      sample.insert(sample.end(), {x, -x});
+    }
+  }
+  Tensor x = te::Input(0, "x", kFloat32, {Dim::Var(1, "n")});
+  Tensor y =
+      te::ComputeTensor("y", kFloat32, x.dims(), [&](std::span<const Expr> i) { return te::Unary(function.op, x(i)); });
+  CheckLanes({function.name, {x}, {y}}, {sample});
+}
+
+TEST(PowerAccuracyTest, LanesAreIndependent) {
+  std::mt19937 random(2);
+  std::vector<std::vector<float>> inputs(2);
+  for (int i = 0; i < 20'000; ++i) {
+    bool any = i % 97 == 0;
+    auto bits = static_cast<uint32_t>(random());
+    inputs[0].push_back(any ? std::bit_cast<float>(bits) : std::ldexp(static_cast<float>(bits), -31));
+    inputs[1].push_back(static_cast<float>(static_cast<int>(random() % 41) - 20) / 2);
+  }
+  Dim n = Dim::Var(1, "n");
+  Tensor x = te::Input(0, "x", kFloat32, {n}), y = te::Input(1, "y", kFloat32, {n});
+  Tensor power = te::ComputeTensor("power", kFloat32, {n},
+                                   [&](std::span<const Expr> i) { return te::Binary(BinaryOp::kPower, x(i), y(i)); });
+  CheckLanes({"power", {x, y}, {power}}, inputs);
+}
+
 // Any bits with any bits, numbers whose powers are numbers, and all pairs of special values.
 TEST(PowerAccuracyTest, StaysWithinItsBound) {
   std::mt19937 random(1);

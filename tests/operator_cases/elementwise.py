@@ -31,6 +31,13 @@ def cases(case):
                 x = random(shape, dtype, op, low=low, high=high)
                 tolerance = {"float16": 6e-3, "float32": 2e-6, "float64": 1e-7}[dtype]
                 case(op, f"{op}(%a)", [x], f(wide(x)).astype(dtype), tolerance)
+    # Relative errors, on both sides of where the formula changes.
+    for dtype, tolerance in {"float16": 6e-3, "float32": 5e-7, "float64": 1e-14}.items():
+        x = np.concatenate([random((40,), dtype, "expm1", low=-3, high=3), random((40,), dtype, "near", low=-0.6, high=0.6),
+                            np.array([1e-3, -1e-3, 0.5, -0.5, -30, 9], dtype)])
+        x[x == 0] = 1
+        case("expm1", "expm1(%a) / %a", [x], (np.expm1(wide(x)) / wide(x)).astype(dtype), tolerance)
+        case("expm1", "cast(1f, dtype=\"%s\") / expm1(%%a)" % dtype, [np.array([-0.0, 0.0, np.inf], dtype)], np.array([-np.inf, np.inf, 0], dtype))
     for op, f in ANY_UNARY.items():
         for dtype in FLOATS + ["int8", "int32", "int64", "uint8"]:
             if dtype == "uint8" and op == "negative":

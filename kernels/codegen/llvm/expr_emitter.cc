@@ -11,6 +11,7 @@
 #include "base/element.h"
 #include "base/literal.h"
 #include "base/stack_guard.h"
+#include "kernels/codegen/llvm/lane_functions.h"
 #include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/math.h"
 #include "llvm/IR/Intrinsics.h"
@@ -275,6 +276,11 @@ Value* ExprEmitter::CallImport(const char* name, std::vector<Value*> args) {
   return b_.CreateCall(callee, args);
 }
 
+Value* ExprEmitter::EmitLane(LaneFunction function, llvm::ArrayRef<Value*> args) {
+  // A thread of a GPU is a lane.
+  return target_.has_blocks ? EmitAnywhere(b_, function, args, {}) : CallLaneFunction(b_, function, args);
+}
+
 Value* ExprEmitter::EmitUnary(UnaryOp op, DataType dtype, Value* x) {
   return dtype.is_float() ? EmitFloatUnary(op, x) : EmitIntUnary(op, dtype, x);
 }
@@ -298,26 +304,26 @@ Value* ExprEmitter::EmitFloatUnary(UnaryOp op, Value* x) {
     case UnaryOp::kTrunc: return intrinsic(llvm::Intrinsic::trunc);
     case UnaryOp::kSqrt: return intrinsic(llvm::Intrinsic::sqrt);
     case UnaryOp::kRsqrt: return b_.CreateFDiv(constant(1), intrinsic(llvm::Intrinsic::sqrt));
-    case UnaryOp::kExp: return f32 ? EmitExp(b_, x) : CallImport("exp", {x});
-    case UnaryOp::kLog: return f32 ? EmitLog(b_, x, LogBase::kE) : CallImport("log", {x});
-    case UnaryOp::kLog2: return f32 ? EmitLog(b_, x, LogBase::k2) : CallImport("log2", {x});
-    case UnaryOp::kLog10: return f32 ? EmitLog(b_, x, LogBase::k10) : CallImport("log10", {x});
+    case UnaryOp::kExp: return f32 ? EmitLane(LaneFunction::kExp, {x}) : CallImport("exp", {x});
+    case UnaryOp::kLog: return f32 ? EmitLane(LaneFunction::kLog, {x}) : CallImport("log", {x});
+    case UnaryOp::kLog2: return f32 ? EmitLane(LaneFunction::kLog2, {x}) : CallImport("log2", {x});
+    case UnaryOp::kLog10: return f32 ? EmitLane(LaneFunction::kLog10, {x}) : CallImport("log10", {x});
     case UnaryOp::kTanh: return f32 ? EmitTanh(b_, x) : CallImport("tanh", {x});
     case UnaryOp::kSigmoid:
       return f32 ? EmitSigmoid(b_, x)
                  : b_.CreateFDiv(constant(1), b_.CreateFAdd(constant(1), CallImport("exp", {b_.CreateFNeg(x)})));
     case UnaryOp::kErf: return f32 ? EmitErf(b_, x) : CallImport("erf", {x});
-    case UnaryOp::kSin: return f32 ? EmitSin(b_, x) : CallImport("sin", {x});
-    case UnaryOp::kCos: return f32 ? EmitCos(b_, x) : CallImport("cos", {x});
-    case UnaryOp::kTan: return f32 ? EmitTan(b_, x) : CallImport("tan", {x});
+    case UnaryOp::kSin: return f32 ? EmitLane(LaneFunction::kSin, {x}) : CallImport("sin", {x});
+    case UnaryOp::kCos: return f32 ? EmitLane(LaneFunction::kCos, {x}) : CallImport("cos", {x});
+    case UnaryOp::kTan: return f32 ? EmitLane(LaneFunction::kTan, {x}) : CallImport("tan", {x});
     case UnaryOp::kAsin: return f32 ? EmitAsin(b_, x) : CallImport("asin", {x});
     case UnaryOp::kAcos: return f32 ? EmitAcos(b_, x) : CallImport("acos", {x});
     case UnaryOp::kAtan: return f32 ? EmitAtan(b_, x) : CallImport("atan", {x});
     case UnaryOp::kSinh: return f32 ? EmitSinh(b_, x) : CallImport("sinh", {x});
     case UnaryOp::kCosh: return f32 ? EmitCosh(b_, x) : CallImport("cosh", {x});
-    case UnaryOp::kAsinh: return f32 ? EmitAsinh(b_, x) : CallImport("asinh", {x});
-    case UnaryOp::kAcosh: return f32 ? EmitAcosh(b_, x) : CallImport("acosh", {x});
-    case UnaryOp::kAtanh: return f32 ? EmitAtanh(b_, x) : CallImport("atanh", {x});
+    case UnaryOp::kAsinh: return f32 ? EmitLane(LaneFunction::kAsinh, {x}) : CallImport("asinh", {x});
+    case UnaryOp::kAcosh: return f32 ? EmitLane(LaneFunction::kAcosh, {x}) : CallImport("acosh", {x});
+    case UnaryOp::kAtanh: return f32 ? EmitLane(LaneFunction::kAtanh, {x}) : CallImport("atanh", {x});
     case UnaryOp::kIsNan: return b_.CreateFCmpUNO(x, x);
     case UnaryOp::kIsInf:
       return b_.CreateFCmpOEQ(intrinsic(llvm::Intrinsic::fabs), llvm::ConstantFP::getInfinity(type));
@@ -378,7 +384,7 @@ Value* ExprEmitter::EmitFloatBinary(BinaryOp op, Value* x, Value* y) {
     case BinaryOp::kPower:
       if (auto* c = llvm::dyn_cast<llvm::ConstantFP>(y); c != nullptr && c->isExactlyValue(2.0))
         return b_.CreateFMul(x, x);
-      return x->getType()->isFloatTy() ? EmitPower(b_, x, y) : CallImport("pow", {x, y});
+      return x->getType()->isFloatTy() ? EmitLane(LaneFunction::kPower, {x, y}) : CallImport("pow", {x, y});
     case BinaryOp::kMaximum: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, x, y);
     case BinaryOp::kMinimum: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::minimum, x, y);
     case BinaryOp::kEqual: return b_.CreateFCmpOEQ(x, y);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "kernels/codegen/llvm/lane_functions.h"
 #include "kernels/schedule/target.h"
 #include "kernels/te/expr_pool.h"
 #include "llvm/IR/IRBuilder.h"
@@ -74,6 +75,7 @@ class ExprEmitter {
   llvm::Value* EmitBitcast(DataType from, DataType to, llvm::Value* x);
   llvm::Value* FromBits(DataType dtype, llvm::Value* bits);
   llvm::Value* ToBits(DataType dtype, llvm::Value* value);
+  llvm::Value* EmitLane(LaneFunction function, llvm::ArrayRef<llvm::Value*> args);
   llvm::Value* EmitUnary(te::UnaryOp op, DataType dtype, llvm::Value* x);
   llvm::Value* EmitFloatUnary(te::UnaryOp op, llvm::Value* x);
   llvm::Value* EmitIntUnary(te::UnaryOp op, DataType dtype, llvm::Value* x);

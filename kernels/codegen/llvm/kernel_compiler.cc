@@ -19,6 +19,7 @@
 #include "kernels/codegen/llvm/finish_module.h"
 #include "kernels/codegen/llvm/group_emitter.h"
 #include "kernels/codegen/llvm/host_target.h"
+#include "kernels/codegen/llvm/lane_functions.h"
 #include "kernels/codegen/llvm/run_passes.h"
 #include "kernels/codegen/llvm/streamed_stores.h"
 #include "kernels/schedule/schedule.h"
@@ -210,6 +211,19 @@ void SetAttributes(llvm::Module& module, const HostTarget& target) {
   }
 }
 
+// Returns the passes that follow the vectoriser.
+llvm::FunctionPassManager PassesOnVectors() {
+  llvm::FunctionPassManager f;
+  f.addPass(StreamStoresPass());
+  f.addPass(llvm::InstCombinePass());
+  f.addPass(llvm::SimplifyCFGPass(llvm::SimplifyCFGOptions().hoistCommonInsts(true).sinkCommonInsts(true)));
+  f.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true));
+  f.addPass(llvm::VectorCombinePass());
+  f.addPass(llvm::EarlyCSEPass());
+  f.addPass(llvm::DivRemPairsPass());
+  return f;
+}
+
 // Returns the passes that loop nests gain from, in less than half the time of LLVM's own pipeline: nests come without
 // calls, aggregates or memory that could be registers. Nests of several kernels that differ in unused symbols only
 // become one function.
@@ -231,20 +245,14 @@ llvm::ModulePassManager LoopNestPipeline() {
   f.addPass(llvm::EarlyCSEPass());
   f.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true));
   f.addPass(llvm::LoopVectorizePass());
-  f.addPass(StreamStoresPass());
-  f.addPass(llvm::InstCombinePass());
-  f.addPass(llvm::SimplifyCFGPass(llvm::SimplifyCFGOptions().hoistCommonInsts(true).sinkCommonInsts(true)));
-  f.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true));
-  f.addPass(llvm::VectorCombinePass());
-  f.addPass(llvm::EarlyCSEPass());
-  f.addPass(llvm::DivRemPairsPass());
   llvm::ModulePassManager passes;
   passes.addPass(llvm::DeadArgumentEliminationPass());
   passes.addPass(llvm::MergeFunctionsPass());
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(f)));
+  passes.addPass(ExpandLaneFunctionsPass());
+  passes.addPass(llvm::createModuleToFunctionPassAdaptor(PassesOnVectors()));
   return passes;
 }
-
 // Skips passes as soon as `must_stop` returns true.
 void Optimise(llvm::Module& module, llvm::TargetMachine& machine, int opt_level, llvm::function_ref<bool()> must_stop) {
   llvm::PipelineTuningOptions tuning;
@@ -254,12 +262,15 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine, int opt_level,
   RunPasses(
       module, &machine, tuning,
       [&](llvm::PassBuilder& builder) {
+        if (opt_level == 2) return LoopNestPipeline();
+        llvm::ModulePassManager passes;
+        passes.addPass(ExpandLaneFunctionsPass());
         switch (opt_level) {
-          case 0: return builder.buildO0DefaultPipeline(llvm::OptimizationLevel::O0);
-          case 1: return builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O1);
-          case 2: return LoopNestPipeline();
-          default: return builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
+          case 0: passes.addPass(builder.buildO0DefaultPipeline(llvm::OptimizationLevel::O0)); break;
+          case 1: passes.addPass(builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O1)); break;
+          default: passes.addPass(builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3));
         }
+        return passes;
       },
       must_stop);
 }

@@ -22,6 +22,7 @@ namespace {
 struct ExpParts {
   Value* n;  // an integer; its upper bits are of no use
   Value* p;
+  Value* nf;  // n as a float
 };
 
 ExpParts SplitExp(IRBuilder<>& b, Value* x) {
@@ -34,7 +35,7 @@ ExpParts SplitExp(IRBuilder<>& b, Value* x) {
   Value* q = Polynomial(b, r,
                         {5.000000044e-01, 1.666666637e-01, 4.166636103e-02, 8.333389349e-03, 1.394061735e-03,
                          1.984587625e-04});  // (e^r - 1 - r) / r^2, |r| <= ln2 / 2
-  return {AsInt(b, shifted), MulAdd(b, b.CreateFMul(r, r), q, r)};
+  return {AsInt(b, shifted), MulAdd(b, b.CreateFMul(r, r), q, r), nf};
 }
 
 // e^x * 2^shift, if that is a normal number.
@@ -45,9 +46,11 @@ Value* NormalExp(IRBuilder<>& b, Value* x, int64_t shift) {
 
 }  // namespace
 
-Value* EmitExp(IRBuilder<>& b, Value* x) {
+Value* EmitExp(IRBuilder<>& b, Value* x, const MathTarget& target) {
   ExpParts e = SplitExp(b, ClampBelow(b, ClampAbove(b, x, 89.0), -104.0));
-  return Scale(b, b.CreateFAdd(e.p, Float(x, 1)), e.n);
+  Value* power = b.CreateFAdd(e.p, Float(x, 1));
+  bool by_instruction = target.has_avx512 && HasVectorInstructions(x);
+  return by_instruction ? ScaleByInstruction(b, power, e.nf) : Scale(b, power, e.n);
 }
 
 Value* EmitHalfExp(IRBuilder<>& b, Value* x) {
@@ -90,34 +93,31 @@ Value* EmitErf(IRBuilder<>& b, Value* x) {
   return b.CreateSelect(b.CreateFCmpOLT(a, Float(x, 1)), near, far);
 }
 
-Value* EmitLog(IRBuilder<>& b, Value* x, LogBase base) {
-  // Subnormals are scaled up first.
-  Value* tiny = b.CreateFCmpOLT(x, Float(x, 0x1p-126));
-  Value* scaled = b.CreateSelect(tiny, b.CreateFMul(x, Float(x, 0x1p23)), x);
-  Value* bits = AsInt(b, scaled);
-  // m in [sqrt(1/2), sqrt(2)) and e with scaled = m * 2^e.
-  Value* offset = b.CreateSub(bits, Int(x, 0x3f3504f3));
-  Value* e = b.CreateAShr(offset, 23);
-  Value* mantissa = b.CreateAdd(b.CreateAnd(offset, Int(x, 0x7fffff)), Int(x, 0x3f3504f3));
-  Value* f = b.CreateFSub(b.CreateBitCast(mantissa, x->getType()), Float(x, 1));
-  Value* ef = b.CreateFAdd(b.CreateSIToFP(e, x->getType()), b.CreateSelect(tiny, Float(x, -23), Float(x, 0)));
+Value* EmitLog(IRBuilder<>& b, Value* x, LogBase base, const MathTarget& target) {
+  bool by_instructions = target.has_avx512 && HasVectorInstructions(x);
+  auto [mantissa, ef] = by_instructions ? SplitByInstructions(b, x) : SplitNormal(b, x);
+  Value* f = b.CreateFSub(mantissa, Float(x, 1));
   Value* q = Polynomial(
       b, f,
-      {3.333331260e-01, -2.500000960e-01, 2.000211873e-01, -1.666799567e-01, 1.421955091e-01, -1.240559143e-01,
-       1.188817462e-01, -1.167564126e-01, 6.746601231e-02});  // (log(1 + f) - f + f^2 / 2) / f^3
+      {3.333333986e-01, -2.500016527e-01, 1.999960480e-01, -1.665529631e-01, 1.427624028e-01, -1.272778509e-01,
+       1.170065369e-01, -9.116141889e-02, 3.767246319e-02});  // (log(1 + f) - f + f^2 / 2) / f^3
   Value* square = b.CreateFMul(f, f);
   Value* tail = MulAdd(b, b.CreateFMul(square, f), q, b.CreateFMul(square, Float(x, -0.5)));
   Value* result = nullptr;
   if (base == LogBase::kE) {
     tail = MulAdd(b, ef, Float(x, 1.42860682030941723212e-6), tail);
     result = MulAdd(b, ef, Float(x, 0.693145751953125), b.CreateFAdd(f, tail));
+  } else if (base == LogBase::k2) {
+    // f by 1 and by the rest of 1 / log(2), which is rounded where it is small beside the sum.
+    Value* rest = MulAdd(b, f, Float(x, 0.44269504088896341), b.CreateFMul(tail, Float(x, 1.44269504088896341)));
+    result = b.CreateFAdd(b.CreateFAdd(ef, f), rest);
   } else {
     // The high part of the factor has few bits, so that e times it is exact.
-    double high = base == LogBase::k2 ? 1.0 : 0.301025390625, low = base == LogBase::k2 ? 0.0 : 4.6050389811952137e-6;
-    double factor = base == LogBase::k2 ? 1.44269504088896341 : 0.434294481903251828;
-    Value* fraction = b.CreateFMul(b.CreateFAdd(f, tail), Float(x, factor));
-    result = MulAdd(b, ef, Float(x, high), MulAdd(b, ef, Float(x, low), fraction));
+    Value* fraction = b.CreateFMul(b.CreateFAdd(f, tail), Float(x, 0.434294481903251828));
+    Value* low = MulAdd(b, ef, Float(x, 4.6050389811952137e-6), fraction);
+    result = MulAdd(b, ef, Float(x, 0.301025390625), low);
   }
+  if (by_instructions) return result;
   result = b.CreateSelect(b.CreateFCmpOEQ(x, Float(x, kInfinity)), Float(x, kInfinity), result);
   result = b.CreateSelect(b.CreateFCmpOEQ(x, Float(x, 0)), Float(x, -kInfinity), result);
   Value* bad = b.CreateFCmpULT(x, Float(x, 0));  // negative or NaN

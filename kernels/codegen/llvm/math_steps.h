@@ -8,6 +8,7 @@
 
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Intrinsics.h"
+#include "llvm/IR/IntrinsicsX86.h"
 
 namespace rvm::codegen::math_steps {
 
@@ -65,6 +66,71 @@ inline Value* Scale(IRBuilder<>& b, Value* x, Value* n) {
   Value* scaled = b.CreateFMul(x, PowerOfTwo(b, half, x->getType()));
   return b.CreateFMul(scaled, PowerOfTwo(b, b.CreateSub(n, half), x->getType()));
 }
+
+// x = mantissa * 2^exponent with the mantissa in [3/4, 3/2), both floats, for positive numbers.
+struct NormalParts {
+  Value* mantissa;
+  Value* exponent;
+};
+inline NormalParts SplitNormal(IRBuilder<>& b, Value* x) {
+  // Subnormals are scaled up first.
+  Value* tiny = b.CreateFCmpOLT(x, Float(x, 0x1p-126));
+  Value* bits = AsInt(b, b.CreateSelect(tiny, b.CreateFMul(x, Float(x, 0x1p23)), x));
+  Value* offset = b.CreateSub(bits, Int(x, 0x3f400000));
+  Value* mantissa = b.CreateAdd(b.CreateAnd(offset, Int(x, 0x7fffff)), Int(x, 0x3f400000));
+  Value* exponent = b.CreateSIToFP(b.CreateAShr(offset, 23), x->getType());
+  exponent = b.CreateFAdd(exponent, b.CreateSelect(tiny, Float(x, -23), Float(x, 0)));
+  return {b.CreateBitCast(mantissa, x->getType()), exponent};
+}
+
+// Whether x is a vector that AVX-512 has instructions for.
+inline bool HasVectorInstructions(Value* x) {
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
+  return vector != nullptr && (vector->getNumElements() == 8 || vector->getNumElements() == 16);
+}
+
+// Likewise, by instructions of AVX-512. The exponent of zero is minus infinity, that of infinity is infinity; the
+// mantissa of a negative number and of a NaN is a NaN.
+inline NormalParts SplitByInstructions(IRBuilder<>& b, Value* x) {
+  // The interval [3/4, 3/2), and NaN for negative numbers.
+  constexpr uint32_t kInterval = 3 + (2 << 2);
+  constexpr uint32_t kCurrentRounding = 4;
+  bool wide = llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements() == 16;
+  Value* undefined = llvm::PoisonValue::get(x->getType());
+  Value* all = wide ? b.getInt16(0xffff) : b.getInt8(0xff);
+  auto exponent_of = [&](Value* y) -> Value* {
+    if (wide) {
+      return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_getexp_ps_512, {},
+                               {y, undefined, all, b.getInt32(kCurrentRounding)});
+    }
+    return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_getexp_ps_256, {}, {y, undefined, all});
+  };
+  llvm::SmallVector<Value*, 5> args = {x, b.getInt32(kInterval), undefined, all};
+  if (wide) args.push_back(b.getInt32(kCurrentRounding));
+  llvm::Intrinsic::ID id =
+      wide ? llvm::Intrinsic::x86_avx512_mask_getmant_ps_512 : llvm::Intrinsic::x86_avx512_mask_getmant_ps_256;
+  Value* mantissa = b.CreateIntrinsic(id, {}, args);
+  return {mantissa, b.CreateFSub(exponent_of(x), exponent_of(mantissa))};
+}
+
+// x * 2^n for an integer n as a float, rounded once, by an instruction of AVX-512.
+inline Value* ScaleByInstruction(IRBuilder<>& b, Value* x, Value* n) {
+  constexpr uint32_t kCurrentRounding = 4;
+  Value* undefined = llvm::PoisonValue::get(x->getType());
+  if (llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements() == 16) {
+    return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
+                             {x, n, undefined, b.getInt16(0xffff), b.getInt32(kCurrentRounding)});
+  }
+  return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_256, {}, {x, n, undefined, b.getInt8(0xff)});
+}
+
+// The vector of `element` with the lanes of x; `element` itself for a scalar.
+inline llvm::Type* Like(Value* x, llvm::Type* element) {
+  auto* vector = llvm::dyn_cast<llvm::VectorType>(x->getType());
+  return vector == nullptr ? element : llvm::VectorType::get(element, vector->getElementCount());
+}
+inline Value* Widen(IRBuilder<>& b, Value* x) { return b.CreateFPExt(x, Like(x, b.getDoubleTy())); }
+inline Value* Narrow(IRBuilder<>& b, Value* x) { return b.CreateFPTrunc(x, Like(x, b.getFloatTy())); }
 
 }  // namespace rvm::codegen::math_steps
 

@@ -1,6 +1,6 @@
-// Trigonometric and hyperbolic functions, their inverses, and powers.
+// Trigonometric and hyperbolic functions, and their inverses.
 //
-// Polynomials as in math.cc. Angles are reduced, and logarithms of powers taken, in float64, whose products of parts
+// Polynomials as in math.cc. Angles are reduced in float64, whose products of parts
 // with few bits are exact.
 #include <cmath>
 #include <cstddef>
@@ -23,12 +23,6 @@ namespace {
 constexpr double kPi = 3.14159265358979323846, kLn2 = 0.693147180559945309417;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-llvm::Type* Like(Value* x, llvm::Type* element) {
-  auto* vector = llvm::dyn_cast<llvm::VectorType>(x->getType());
-  return vector == nullptr ? element : llvm::VectorType::get(element, vector->getElementCount());
-}
-Value* Widen(IRBuilder<>& b, Value* x) { return b.CreateFPExt(x, Like(x, b.getDoubleTy())); }
-Value* Narrow(IRBuilder<>& b, Value* x) { return b.CreateFPTrunc(x, Like(x, b.getFloatTy())); }
 Value* Nearest(IRBuilder<>& b, Value* x) { return b.CreateUnaryIntrinsic(llvm::Intrinsic::nearbyint, x); }
 Value* Sqrt(IRBuilder<>& b, Value* x) { return b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x); }
 
@@ -107,41 +101,12 @@ Value* AsinOfSmall(IRBuilder<>& b, Value* x) {  // |x| <= 1/2
 }
 
 // log(1 + x). What rounding 1 + x loses is added again.
-Value* Log1p(IRBuilder<>& b, Value* x) {
+Value* Log1p(IRBuilder<>& b, Value* x, const MathTarget& target) {
   Value* sum = b.CreateFAdd(x, Float(x, 1));
   Value* lost = b.CreateFSub(x, b.CreateFSub(sum, Float(x, 1)));
   Value* correction = b.CreateFDiv(lost, sum);
   Value* usable = b.CreateFCmpOLT(Abs(b, x), Float(x, 0x1p24));
-  return b.CreateFAdd(EmitLog(b, sum, LogBase::kE), b.CreateSelect(usable, correction, Float(x, 0)));
-}
-
-// log2 of a float64 that is no subnormal, and not negative.
-Value* Log2(IRBuilder<>& b, Value* x) {
-  llvm::Type* i64 = Like(x, b.getInt64Ty());
-  auto integer = [&](uint64_t value) { return llvm::ConstantInt::get(i64, value); };
-  // m in [sqrt(1/2), sqrt(2)) and e with x = m * 2^e.
-  Value* offset = b.CreateSub(b.CreateBitCast(x, i64), integer(0x3fe6a09e667f3bcd));
-  Value* e = b.CreateTrunc(b.CreateAShr(offset, 52), Like(x, b.getInt32Ty()));
-  Value* bits = b.CreateAdd(b.CreateAnd(offset, integer(0xfffffffffffff)), integer(0x3fe6a09e667f3bcd));
-  Value* m = b.CreateBitCast(bits, x->getType());
-  Value* s = b.CreateFDiv(b.CreateFSub(m, Float(x, 1)), b.CreateFAdd(m, Float(x, 1)));
-  auto term = [](int i) { return 2 / (kLn2 * (2 * i + 1)); };
-  Value* series = Polynomial(b, b.CreateFMul(s, s), {term(0), term(1), term(2), term(3), term(4), term(5), term(6)});
-  Value* result = MulAdd(b, s, series, b.CreateSIToFP(e, x->getType()));
-  result = b.CreateSelect(b.CreateFCmpOEQ(x, Float(x, 0)), Float(x, -kInfinity), result);
-  return b.CreateSelect(b.CreateFCmpOLT(x, Float(x, kInfinity)), result, x);
-}
-
-// 2^x of a float64, as a float.
-Value* Exp2(IRBuilder<>& b, Value* x, Value* like) {
-  Value* t = ClampBelow(b, ClampAbove(b, x, 160), -160);
-  Value* whole = Nearest(b, t);
-  Value* f = Narrow(b, b.CreateFSub(t, whole));
-  Value* number = b.CreateSelect(b.CreateFCmpORD(whole, whole), whole, Float(whole, 0));
-  Value* p = Polynomial(b, f,
-                        {1.0, 6.931471805e-01, 2.402265121e-01, 5.550410976e-02, 9.618025604e-03, 1.333342265e-03,
-                         1.546973165e-04, 1.531646116e-05});
-  return Scale(b, p, b.CreateFPToSI(number, IntType(like)));
+  return b.CreateFAdd(EmitLog(b, sum, LogBase::kE, target), b.CreateSelect(usable, correction, Float(x, 0)));
 }
 
 }  // namespace
@@ -205,46 +170,29 @@ Value* EmitCosh(IRBuilder<>& b, Value* x) {
   return b.CreateFAdd(half, b.CreateFDiv(Float(x, 0.25), half));
 }
 
-Value* EmitAsinh(IRBuilder<>& b, Value* x) {
+Value* EmitAsinh(IRBuilder<>& b, Value* x, const MathTarget& target) {
   Value* a = Abs(b, x);
   Value* big = b.CreateFCmpOGT(a, Float(x, 0x1p32));  // log(2a); the square would overflow
   Value* square = b.CreateFMul(a, a);
   Value* root = Sqrt(b, b.CreateFAdd(square, Float(x, 1)));
   Value* y = b.CreateFAdd(a, b.CreateFDiv(square, b.CreateFAdd(root, Float(x, 1))));
-  Value* log = Log1p(b, b.CreateSelect(big, a, y));
+  Value* log = Log1p(b, b.CreateSelect(big, a, y), target);
   return CopySign(b, b.CreateFAdd(log, b.CreateSelect(big, Float(x, kLn2), Float(x, 0))), x);
 }
 
-Value* EmitAcosh(IRBuilder<>& b, Value* x) {
+Value* EmitAcosh(IRBuilder<>& b, Value* x, const MathTarget& target) {
   Value* big = b.CreateFCmpOGT(x, Float(x, 0x1p32));
   Value* t = b.CreateFSub(x, Float(x, 1));
   Value* y = b.CreateFAdd(t, Sqrt(b, MulAdd(b, t, t, b.CreateFMul(t, Float(x, 2)))));
-  Value* log = Log1p(b, b.CreateSelect(big, x, y));
+  Value* log = Log1p(b, b.CreateSelect(big, x, y), target);
   Value* result = b.CreateFAdd(log, b.CreateSelect(big, Float(x, kLn2), Float(x, 0)));
   return b.CreateSelect(b.CreateFCmpULT(x, Float(x, 1)), Float(x, kNan), result);
 }
 
-Value* EmitAtanh(IRBuilder<>& b, Value* x) {
+Value* EmitAtanh(IRBuilder<>& b, Value* x, const MathTarget& target) {
   Value* a = Abs(b, x);
   Value* y = b.CreateFDiv(b.CreateFMul(a, Float(x, 2)), b.CreateFSub(Float(x, 1), a));
-  return CopySign(b, b.CreateFMul(Log1p(b, y), Float(x, 0.5)), x);
-}
-
-Value* EmitPower(IRBuilder<>& b, Value* x, Value* y) {
-  Value* a = Abs(b, x);
-  Value* one = Float(x, 1);
-  Value* result = Exp2(b, b.CreateFMul(Widen(b, y), Log2(b, Widen(b, a))), x);
-  auto is_whole = [&](Value* v) { return b.CreateFCmpOEQ(b.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, v), v); };
-  Value *whole = is_whole(y), *even = is_whole(b.CreateFMul(y, Float(y, 0.5)));
-  Value* odd = b.CreateAnd(whole, b.CreateNot(even));
-  // Only powers of odd exponents have a sign; those of other exponents of negative numbers are no real numbers.
-  result = b.CreateSelect(odd, CopySign(b, result, x), result);
-  Value* finite_negative = b.CreateAnd(b.CreateFCmpOLT(x, Float(x, 0)), b.CreateFCmpOGT(x, Float(x, -kInfinity)));
-  result = b.CreateSelect(b.CreateAnd(finite_negative, b.CreateNot(whole)), Float(x, kNan), result);
-  Value* endless = b.CreateFCmpOEQ(Abs(b, y), Float(y, kInfinity));
-  Value* stays_one = b.CreateOr(b.CreateFCmpOEQ(y, Float(y, 0)), b.CreateFCmpOEQ(x, one));
-  stays_one = b.CreateOr(stays_one, b.CreateAnd(b.CreateFCmpOEQ(a, one), endless));
-  return b.CreateSelect(stays_one, one, result);
+  return CopySign(b, b.CreateFMul(Log1p(b, y, target), Float(x, 0.5)), x);
 }
 
 }  // namespace rvm::codegen
