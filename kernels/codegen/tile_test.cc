@@ -347,6 +347,8 @@ constexpr Shape2d kShapes[] = {
     {10, 10, 10, 8, 20, 3, 2, 1, 1},                                  // depthwise
     {5, 5, 5, 17, 61, 5, 2, 1, 2},                                    // depthwise, more than a vector wide
     {3, 3, 3, 19, 58, 3, 3, 2, 1},                                    // depthwise, every third column
+    {6, 6, 6, 9, 75, 7, 4, 1, 3},                                     // depthwise, every fourth column
+    {4, 4, 4, 11, 45, 3, 2, 2, 2},                                    // depthwise, of which half the columns are read
     {4, 8, 4, 6, 9, 3, 1, 1, 1},                                      // depthwise, two filters a channel
     {70, 40, 1, 7, 7, 1, 1, 1, 0},                                    // 1x1, deep: two rows of the image in a tile
     {16, 24, 1, 14, 14, 1, 1, 1, 0},                                  // 1x1, shallow: the image as columns

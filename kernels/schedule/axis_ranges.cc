@@ -18,6 +18,9 @@ using te::ExprNode;
 using te::IndexVar;
 
 constexpr size_t kMaxBodies = 16;  // copies of the innermost loop
+// Limits of an axis beside the one that is cut, and of that one.
+constexpr int64_t kMaxPhases = 4;
+constexpr int64_t kMaxBandPositions = 4096;
 
 // scale * position + offset
 struct Line {
@@ -70,10 +73,57 @@ bool Holds(BinaryOp op, int64_t a, int64_t b) {
   return is_upwards ? a <= b : a >= b;
 }
 
+// A line with the positions of other axes added: offsets from `least` to `most`.
+struct Band {
+  int64_t scale, least, most;
+};
+
+std::optional<Band> BandOf(const Expr& e, int64_t variable) {
+  if (e->kind == ExprKind::kIntConst) return Band{0, e->int_value, e->int_value};
+  if (e->kind == ExprKind::kDim && e->dim.is_const()) return Band{0, e->dim.constant(), e->dim.constant()};
+  if (e->kind == ExprKind::kIndex) {
+    if (e->index.id == variable) return Band{1, 0, 0};
+    bool is_short = e->index.extent.is_const() && e->index.extent.constant() <= kMaxPhases;
+    return is_short ? std::optional(Band{0, 0, e->index.extent.constant() - 1}) : std::nullopt;
+  }
+  if (e->kind != ExprKind::kBinary) return std::nullopt;
+  std::optional<Band> a = BandOf(e->operands[0], variable), b = a ? BandOf(e->operands[1], variable) : std::nullopt;
+  if (!b) return std::nullopt;
+  if (e->binary == BinaryOp::kAdd) return Band{a->scale + b->scale, a->least + b->least, a->most + b->most};
+  if (e->binary == BinaryOp::kSubtract) return Band{a->scale - b->scale, a->least - b->most, a->most - b->least};
+  bool scales = e->binary == BinaryOp::kMultiply && b->scale == 0 && b->least == b->most && b->least >= 0;
+  return scales ? std::optional(Band{a->scale * b->least, a->least * b->least, a->most * b->least}) : std::nullopt;
+}
+
+// Cuts the range where the node begins to hold, and ceases to hold, at all positions of a short axis that it depends
+// on, too. Between these parts it is not known.
+std::vector<AxisRange> CutBand(const AxisRange& range, const ExprNode* node, int64_t variable) {
+  std::optional<Band> a = BandOf(node->operands[0], variable), b = BandOf(node->operands[1], variable);
+  if (!IsOrder(*node) || !a || !b || range.end - range.begin > kMaxBandPositions) return {range};
+  auto truth = [&](int64_t at) -> std::optional<bool> {
+    int64_t x = a->scale * at, y = b->scale * at;
+    bool one = Holds(node->binary, x + a->least, y + b->most), other = Holds(node->binary, x + a->most, y + b->least);
+    return one == other ? std::optional(one) : std::nullopt;
+  };
+  std::vector<AxisRange> parts;
+  for (int64_t at = range.begin; at < range.end; ++at) {
+    std::optional<bool> here = truth(at);
+    if (at > range.begin && here == truth(at - 1)) {
+      parts.back().end = at + 1;
+      continue;
+    }
+    AxisRange& part = parts.emplace_back(range);
+    part.begin = at;
+    part.end = at + 1;
+    if (here) part.known.emplace_back(node, *here);
+  }
+  return parts;
+}
+
 // Cuts the range where the truth of the node changes, which it does at most once. Returns the parts, which know it.
 std::vector<AxisRange> Cut(const AxisRange& range, const ExprNode* node, int64_t variable) {
   std::optional<Line> a = LineIn(range, node->operands[0], variable), b = LineIn(range, node->operands[1], variable);
-  if (!a || !b) return {range};
+  if (!a || !b) return CutBand(range, node, variable);
   auto truth = [&](int64_t at) { return Holds(node->binary, a->scale * at + a->offset, b->scale * at + b->offset); };
   bool first = truth(range.begin);
   int64_t same = range.begin, other = range.end;

@@ -84,8 +84,42 @@ size_t CountVariables(const std::vector<Expr>& roots) {
   return variables;
 }
 
+// The greatest distance of neighbouring windows for which columns are split by their remainder.
+constexpr int64_t kMaxPhases = 4;
+// Sums of fewer products do not make up for splitting rows that are short for the widest vectors.
+constexpr int64_t kMinWideDepth = 16;
+constexpr int64_t kWideVectorBits = 512;
+
+// Whether the read is the image of a depthwise convolution of floats: no two results share a window, so that vectors
+// run along the rows of the image.
+bool IsDepthwise(const TensorNode& tensor, const std::vector<Expr>& at) {
+  const ExprNode& reduce = *tensor.body;
+  const Expr& product = reduce.operands[0];
+  if (reduce.reduce != te::ReduceOp::kSum || product->kind != ExprKind::kBinary) return false;
+  if (product->binary != BinaryOp::kMultiply || !product.dtype().is_float()) return false;
+  for (const te::IndexVar& axis : tensor.axes) {
+    bool depends = std::any_of(at.begin(), at.end(), [&](const Expr& index) { return te::DependsOn(index, axis.id); });
+    if (axis.extent != Dim(1) && !depends) return false;
+  }
+  // Windows overlap: an axis of the reduction whose positions do not, between neighbouring results, is one of channels.
+  for (const te::IndexVar& step : reduce.axes) {
+    for (const Expr& index : at) {
+      int64_t by_step = te::Stride(index, step.id).value_or(0), reach = step.extent.AsConst().value_or(0) * by_step;
+      if (step.extent == Dim(1) || !te::DependsOn(index, step.id)) continue;
+      bool overlaps = std::any_of(tensor.axes.begin(), tensor.axes.end(), [&](const te::IndexVar& axis) {
+        int64_t stride = te::Stride(index, axis.id).value_or(0);
+        return stride > 0 && stride < reach;
+      });
+      if (!overlaps) return false;
+    }
+  }
+  return true;
+}
+
 class PaddingHoister {
  public:
+  explicit PaddingHoister(const Target& target) : target_(target) {}
+
   te::Computation Run(const te::Computation& computation) {
     te::Computation result =
         RewriteTensors(computation, pool_, [this](const Tensor& tensor) { return WithPaddedReads(tensor); });
@@ -99,7 +133,7 @@ class PaddingHoister {
     Expr body = pool_.Copy(tensor->body, same);  // in which equal windows are one node
     for (const ExprNode* node : te::Postorder({body->operands[0]})) {
       if (node->kind != ExprKind::kSelect) continue;
-      if (Expr read = PaddedRead(*node)) padded.done.emplace(node, read);
+      if (Expr read = PaddedRead(*node, *tensor)) padded.done.emplace(node, read);
     }
     if (padded.done.empty()) return tensor;
     changed_ = true;
@@ -108,8 +142,31 @@ class PaddingHoister {
     return Tensor(std::make_shared<const TensorNode>(std::move(node)));
   }
 
+  // Splits the columns that windows of a depthwise convolution read into phases, by their remainder by the distance of
+  // neighbouring windows: what these read at one step are then neighbours in memory. Changes the extents, and the
+  // indices of the read. Returns the number of phases.
+  int64_t SplitPhases(const TensorNode& reader, Dims& dims, std::vector<Expr>& at) {
+    if (!dims.back().is_const() || reader.axes.empty() || !IsDepthwise(reader, at)) return 1;
+    const te::IndexVar& column = reader.axes.back();
+    int64_t stride = te::Stride(at.back(), column.id).value_or(0);
+    if (stride < 2 || stride > kMaxPhases) return 1;
+    int64_t depth = te::NumPositions(reader.body->axes).AsConst().value_or(0);
+    bool fills_wide = target_.vector_bits >= kWideVectorBits &&
+                      column.extent.AsConst().value_or(0) * 2 >= target_.Lanes(reader.dtype);
+    if (fills_wide && depth < kMinWideDepth) return 1;
+    dims.back() = (dims.back().constant() + stride - 1) / stride;
+    dims.insert(dims.end() - 1, Dim(stride));
+    te::Rewrite at_first;
+    at_first.variables[column.id] = pool_.Intern(*te::Index(0));
+    Expr rest = pool_.Copy(at.back(), at_first), phases = pool_.Intern(*te::Index(stride));
+    at.back() = pool_.Binary(BinaryOp::kFloorMod, rest, phases);
+    at.push_back(
+        pool_.Binary(BinaryOp::kAdd, pool_.Variable(column), pool_.Binary(BinaryOp::kFloorDivide, rest, phases)));
+    return stride;
+  }
+
   // Returns the read of `select` from a padded tensor; null if it is no window over the edge of one.
-  Expr PaddedRead(const ExprNode& select) {
+  Expr PaddedRead(const ExprNode& select, const TensorNode& reader) {
     Expr otherwise = select.operands[2];
     bool is_constant = otherwise->kind == ExprKind::kIntConst || otherwise->kind == ExprKind::kFloatConst;
     // Integers are padded as they are stored, and widened where they are read.
@@ -138,10 +195,19 @@ class PaddingHoister {
     }
     if (!slides) return Expr();
     bool closed = true;
+    size_t last = at.size() - 1;
+    Dim width = dims[last];
+    int64_t phases = first[last] ? SplitPhases(reader, dims, at) : 1;
     Tensor padded = te::ComputeTensor("padded", stored->dtype, dims, [&](std::span<const Expr> i) {
       te::Rewrite place;
+      Expr in_row;
       for (size_t axis = 0; axis < first.size(); ++axis) {
         Expr here = pool_.Intern(*i[axis]);
+        if (axis == last && phases > 1) {
+          Expr column = pool_.Binary(BinaryOp::kMultiply, pool_.Intern(*i[axis + 1]), pool_.Intern(*te::Index(phases)));
+          here = pool_.Binary(BinaryOp::kAdd, column, here);
+          in_row = pool_.Intern(*te::Binary(BinaryOp::kLess, here, pool_.Extent(width)));
+        }
         if (first[axis]) here = pool_.Binary(BinaryOp::kAdd, here, first[axis]);
         place.done.emplace(read->operands[axis].get(), here);
       }
@@ -153,17 +219,21 @@ class PaddingHoister {
                    });
         closed = closed && own;
       }
+      if (in_row) inside = pool_.Intern(*te::Binary(BinaryOp::kAnd, inside, in_row));
       return te::Select(inside, value, otherwise);
     });
     return closed ? pool_.Intern(*te::Cast(select.dtype, pool_.Intern(*padded(at)))) : Expr();
   }
 
+  const Target& target_;
   te::ExprPool pool_;
   bool changed_ = false;
 };
 
 }  // namespace
 
-te::Computation HoistPadding(const te::Computation& computation) { return PaddingHoister().Run(computation); }
+te::Computation HoistPadding(const te::Computation& computation, const Target& target) {
+  return PaddingHoister(target).Run(computation);
+}
 
 }  // namespace rvm::schedule

@@ -180,7 +180,7 @@ namespace {
 absl::StatusOr<Schedule> ScheduleOf(te::Computation computation, std::vector<bool> constant_inputs,
                                     const Target& target, const SumOrder& sum_order) {
   Schedule schedule;
-  if (target.has_vectors) computation = SplitArgReductions(HoistPadding(computation));
+  if (target.has_vectors) computation = SplitArgReductions(HoistPadding(computation, target));
   if (target.has_blocks) {
     te::ExprPool pool;
     computation = StoreViewsOfProducts(computation, pool);

@@ -104,7 +104,10 @@ class TilePlanner {
     if (target_.has_pair_products && narrow[0] && narrow[1] && reduce_.axes.back().extent.is_const()) {
       if (std::optional<Tile> tile = Best(narrow, dtype, Group(narrow))) return tile;
     }
-    return Best(factors, dtype, 1);
+    std::optional<Tile> tile = Best(factors, dtype, 1);
+    // Few columns leave most lanes of the widest vectors idle.
+    bool has_halves = target_.vector_bits == 512 && dtype.is_float();
+    return tile || !has_halves ? tile : Best(factors, dtype, 1, target_.Lanes(dtype) / 2);
   }
 
  private:
@@ -116,12 +119,12 @@ class TilePlanner {
   }
 
   // The better of the tiles that read one factor or the other as vectors.
-  std::optional<Tile> Best(const std::array<Expr, 2>& factors, DataType dtype, int64_t group) {
+  std::optional<Tile> Best(const std::array<Expr, 2>& factors, DataType dtype, int64_t group, int64_t lanes = 0) {
     std::optional<Tile> best;
     int best_rank = 0;
     for (size_t side : {1, 0}) {
       Tile tile;
-      tile.lanes = target_.Lanes(dtype);
+      tile.lanes = lanes == 0 ? target_.Lanes(dtype) : lanes;
       tile.group = group;
       int rank = Try(factors[1 - side], factors[side], tile);
       if (rank > best_rank) best = std::move(tile), best_rank = rank;
