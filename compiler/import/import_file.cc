@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/import/onnx/import.h"
+#include "compiler/import/tflite/import.h"
 #include "compiler/import/torch/import.h"
 
 namespace rvm::importing {
@@ -14,7 +15,8 @@ struct Format {
   std::string_view ending;
   absl::StatusOr<ImportedModel> (*import)(const std::string& path, ImportOptions options);
 };
-constexpr Format kFormats[] = {{".onnx", onnx::ImportFile}, {".pt2", torch::ImportFile}};
+constexpr Format kFormats[] = {
+    {".onnx", onnx::ImportFile}, {".pt2", torch::ImportFile}, {".tflite", tflite::ImportFile}};
 
 const Format* FindFormat(std::string_view path) {
   for (const Format& format : kFormats) {
@@ -34,7 +36,7 @@ std::string_view ModelStem(std::string_view path) {
 
 absl::StatusOr<ImportedModel> ImportFile(const std::string& path, ImportOptions options) {
   if (const Format* format = FindFormat(path)) return format->import(path, std::move(options));
-  return absl::InvalidArgumentError(absl::StrCat("`", path, "` is no model; expected an .onnx or .pt2 file"));
+  return absl::InvalidArgumentError(absl::StrCat("`", path, "` is no model; expected an .onnx, .pt2 or .tflite file"));
 }
 
 }  // namespace rvm::importing

@@ -13,7 +13,7 @@
 
 namespace rvm::importing {
 
-// Whether the name is that of a model's file: .onnx or .pt2.
+// Whether the name is that of a model's file: .onnx, .pt2 or .tflite.
 bool IsModelPath(std::string_view path);
 // The path without that ending.
 std::string_view ModelStem(std::string_view path);

@@ -26,7 +26,7 @@ constexpr OptionSpec kOptions[] = {
 
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
-  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay, .onnx or .pt2 file"));
+  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay, .onnx, .pt2 or .tflite file"));
   driver::CompileOptions compile;
   compile.params_files = options.Values("--params");
   RVM_ASSIGN_OR_RETURN(ProgramFile program, ReadProgram(path, options, compile));
@@ -49,11 +49,11 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kCheckVerb = {
     .name = "check",
     .summary = "report the errors of a program",
-    .usage = "FILE.relay|FILE.onnx|FILE.pt2|FILE.json [options]",
+    .usage = "FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.json [options]",
     .options = kOptions,
     .more = R"(
 Parses and types the program. Weights need not be there: a free variable has its annotation.
-Nothing is printed where nothing is wrong. Of an .onnx or .pt2 model all that is not supported is said at once.
+Nothing is printed where nothing is wrong. Of an .onnx, .pt2 or .tflite model all that is not supported is said at once.
 
 Example:
   relayvm check model.relay --types

@@ -135,7 +135,7 @@ void NotePassesThatDidNotRun(const Options& options, const driver::CompiledProgr
 
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
-  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay, .onnx or .pt2 file"));
+  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay, .onnx, .pt2 or .tflite file"));
   RVM_ASSIGN_OR_RETURN(driver::CompileOptions compile, ReadCompileOptions(options));
   compile.entries = options.Values("--entry");
   compile.keep_ir = options.Has("--print-llvm") || options.Has("--print-assembly");
@@ -154,7 +154,7 @@ absl::Status Run(std::span<const std::string> args) {
   if (options.Has("--print-llvm")) std::cout << program.llvm_ir;
   if (options.Has("--print-assembly")) std::cout << program.assembly;
   std::string stem = path;
-  for (std::string_view extension : {".relay", ".onnx", ".pt2", ".json"}) {
+  for (std::string_view extension : {".relay", ".onnx", ".pt2", ".tflite", ".json"}) {
     if (path.ends_with(extension)) stem = path.substr(0, path.size() - extension.size());
   }
   std::string output = options.Value("-o", absl::StrCat(stem, ".rvm"));
@@ -232,7 +232,7 @@ absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options
 const Verb kCompileVerb = {
     .name = "compile",
     .summary = "compile a program to an executable file",
-    .usage = "FILE.relay|FILE.onnx|FILE.pt2|FILE.json [-o FILE.rvm] [options]",
+    .usage = "FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.json [-o FILE.rvm] [options]",
     .options = kOptions,
     .more = R"(
 The file holds everything: bytecode, weights, and machine code of the kernels for the target CPU (a native executable).

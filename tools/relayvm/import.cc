@@ -66,10 +66,10 @@ absl::StatusOr<driver::ProgramFiles> ReadImports(const Options& options) {
         return given.starts_with("@") && dot != std::string::npos && given.substr(1, dot - 1) == imported.name;
       });
       if (line == lines.end()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("`", std::string(option.name), "`: saw `", given,
-                         "`; expected an input of an .onnx or .pt2 model that is compiled, or @NAME.INPUT of one that "
-                         "`--import NAME=FILE` names"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "`", std::string(option.name), "`: saw `", given,
+            "`; expected an input of an .onnx, .pt2 or .tflite model that is compiled, or @NAME.INPUT of one that "
+            "`--import NAME=FILE` names"));
       }
       line->options.push_back({.name = std::string(option.name.substr(2)), .value = given.substr(dot + 1), .span = {}});
     }
@@ -130,7 +130,7 @@ absl::Status WriteExecutable(const std::string& path, const std::string& output,
 
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
-  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "an .onnx or .pt2 file"));
+  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "an .onnx, .pt2 or .tflite file"));
   std::string stem(importing::ModelStem(path));
   std::string output = options.Value("-o", absl::StrCat(stem, ".relay"));
   if (output.ends_with(".rvm")) {
@@ -163,10 +163,10 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kImportVerb = {
     .name = "import",
     .summary = "turn an ONNX or PyTorch model into a program",
-    .usage = "FILE.onnx|FILE.pt2 [-o FILE.relay --params FILE.safetensors | -o FILE.rvm]",
+    .usage = "FILE.onnx|FILE.pt2|FILE.tflite [-o FILE.relay --params FILE.safetensors | -o FILE.rvm]",
     .options = kOptions,
     .more = R"(
-`compile`, `run`, `check`, `bench` and `profile` take an .onnx or .pt2 file as it is, too.
+`compile`, `run`, `check`, `bench` and `profile` take an .onnx, .pt2 or .tflite file as it is, too.
 A .pt2 file is what torch.export.save writes; docs/pytorch.md has more.
 
 Examples:

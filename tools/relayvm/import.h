@@ -18,18 +18,19 @@ namespace rvm::tools {
 
 inline constexpr OptionSpec kFreezeOption = {
     "--freeze", "NAME=VALUE",
-    "of an .onnx or .pt2 model: an input that always has this value: 3, 1.5, true, 1,80 or @FILE.npy"};
+    "of an .onnx, .pt2 or .tflite model: an input that always has this value: 3, 1.5, true, 1,80 or @FILE.npy"};
 inline constexpr OptionSpec kShapeOption = {
-    "--shape", "NAME=EXTENTS", "of an .onnx or .pt2 model: other extents of an input, as in 1,n,80; `?` is unknown"};
+    "--shape", "NAME=EXTENTS",
+    "of an .onnx, .pt2 or .tflite model: other extents of an input, as in 1,n,80; `?` is unknown"};
 
 // By the options above. The error names the file. `sources`: see importing::ImportOptions.
 absl::StatusOr<importing::ImportedModel> ImportModel(const std::string& path, const Options& options,
                                                      diagnostics::SourceMap* sources);
 
-inline constexpr OptionSpec kImportOption = {
-    "--import", "NAME=FILE",
-    "make the .onnx, .pt2 or .relay file the function @NAME of the program, as `import \"FILE\" as @NAME;` does; "
-    "`--shape` and `--freeze` take @NAME.INPUT=VALUE for it; may be repeated"};
+inline constexpr OptionSpec kImportOption = {"--import", "NAME=FILE",
+                                             "make the .onnx, .pt2, .tflite or .relay file the function @NAME of the "
+                                             "program, as `import \"FILE\" as @NAME;` does; "
+                                             "`--shape` and `--freeze` take @NAME.INPUT=VALUE for it; may be repeated"};
 
 // Reads `--import`, and `--shape` and `--freeze` for these files.
 absl::StatusOr<driver::ProgramFiles> ReadImports(const Options& options);

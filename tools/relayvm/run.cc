@@ -24,7 +24,7 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kRunVerb = {
     .name = "run",
     .summary = "run an executable or a program",
-    .usage = "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.json [options] VALUE...",
+    .usage = "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.json [options] VALUE...",
     .options = {},
     .more = R"(
 Examples:

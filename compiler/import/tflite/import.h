@@ -1,0 +1,23 @@
+// TensorFlow Lite models as Relay programs. See compiler/import/onnx/import.h, whose conventions hold here, too.
+#ifndef RVM_COMPILER_IMPORT_TFLITE_IMPORT_H_
+#define RVM_COMPILER_IMPORT_TFLITE_IMPORT_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "compiler/import/import_options.h"
+
+namespace rvm::tflite {
+
+using importing::Bytes;
+using importing::ImportedModel;
+using importing::ImportOptions;
+
+// `bytes` must outlive the call, no more.
+absl::StatusOr<ImportedModel> Import(Bytes bytes, const ImportOptions& options);
+// Imports the file at `path`, which becomes the model's name. kNotFound: it cannot be read.
+absl::StatusOr<ImportedModel> ImportFile(const std::string& path, ImportOptions options);
+
+}  // namespace rvm::tflite
+
+#endif  // RVM_COMPILER_IMPORT_TFLITE_IMPORT_H_

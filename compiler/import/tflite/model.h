@@ -1,0 +1,54 @@
+// Contents of a .tflite file, with all numbers of tensors and buffers checked.
+#ifndef RVM_COMPILER_IMPORT_TFLITE_MODEL_H_
+#define RVM_COMPILER_IMPORT_TFLITE_MODEL_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/data_type.h"
+#include "compiler/import/tflite/flatbuffer.h"
+
+namespace rvm::tflite {
+
+struct Tensor {
+  std::string_view name;
+  std::vector<int64_t> shape;  // -1: an unknown extent
+  int type = 0;                // of the enumeration TensorType
+  Bytes data;                  // empty: no constant
+  bool is_variable = false;
+  std::vector<float> scales;  // of a quantised tensor: one, or one for each position of `axis`
+  std::vector<int64_t> zero_points;
+  int64_t axis = 0;
+};
+
+struct Node {
+  std::string op;                        // "CONV_2D", "CUSTOM.Name"; "operator 250" where its number is not known
+  std::vector<int32_t> inputs, outputs;  // numbers of tensors; -1: left out
+  Table options;
+};
+
+struct Graph {
+  std::vector<Tensor> tensors;
+  std::vector<int32_t> inputs, outputs;
+  std::vector<Node> nodes;
+};
+
+struct Model {
+  std::vector<Graph> graphs;  // the first one is the model; others are bodies of control flow
+};
+
+// kInvalidArgument where the bytes are no model. `buffer` must outlive the model.
+absl::StatusOr<Model> ReadModel(Buffer& buffer);
+
+// Returns nullopt for types that Relay has not.
+std::optional<DataType> ToDataType(int type);
+// "complex64"; "type 99" where it is not known.
+std::string TypeName(int type);
+
+}  // namespace rvm::tflite
+
+#endif  // RVM_COMPILER_IMPORT_TFLITE_MODEL_H_
