@@ -105,12 +105,12 @@ class AssemblyTest : public ::testing::TestWithParam<std::filesystem::path> {
       values.push_back(*std::move(value));
     }
     auto result = machine_->Invoke(entry->name, values);
-    EXPECT_EQ(machine_->stats().live_objects, 0) << call;
+    EXPECT_EQ(machine_->stats().leaked_objects, 0) << call;
     auto watched = watched_->Invoke(entry->name, values);
     EXPECT_EQ(watched.status(), result.status()) << call;
     EXPECT_EQ(watched_->stats().allocations, machine_->stats().allocations) << call;
     auto native = native_->Invoke(entry->name, values);
-    EXPECT_EQ(native_->stats().live_objects, 0) << call;
+    EXPECT_EQ(native_->stats().leaked_objects, 0) << call;
     EXPECT_EQ(native.status(), result.status()) << call;
     EXPECT_EQ(native_->stats().allocations, machine_->stats().allocations) << call;
     EXPECT_EQ(native_->stats().peak_bytes, machine_->stats().peak_bytes) << call;

@@ -347,7 +347,7 @@ TEST_F(DeviceTest, ValuesStayOnTheDevice) {
   EXPECT_EQ(stats.devices[0].launches, 3);
   EXPECT_EQ(stats.devices[0].copies_in, 1);
   EXPECT_EQ(stats.devices[0].copies_out, 1);
-  EXPECT_EQ(stats.live_objects, 0);
+  EXPECT_EQ(stats.leaked_objects, 0);
 }
 
 TEST_F(DeviceTest, KernelsWithoutCodeRunOnTheHost) {
@@ -383,7 +383,7 @@ TEST_F(DeviceTest, ViewsAndTuplesOfTensorsOnTheDevice) {
   EXPECT_EQ(Run("view", {Floats({1, 2})}), "[3f, 4f]");
   EXPECT_EQ(Run("pair", {Floats({1, 2})}), "([1f, 2f], [2f, 3f])");
   EXPECT_EQ(Run("chain", {Floats({})}), "Constant([], (0), float32)");
-  EXPECT_EQ(machine_->stats().live_objects, 0);
+  EXPECT_EQ(machine_->stats().leaked_objects, 0);
 }
 
 TEST_F(DeviceTest, MemoryIsReusedAndCounted) {
@@ -424,7 +424,7 @@ TEST_F(DeviceTest, EachFailingCallIsAnErrorAndLeavesTheMachineUsable) {
         ++failures;
         EXPECT_NE(result.status().message().find("device test:0 is lost"), absl::string_view::npos) << result.status();
       }
-      EXPECT_EQ(machine_->stats().live_objects, 0);
+      EXPECT_EQ(machine_->stats().leaked_objects, 0);
       EXPECT_EQ(Run(entry, {Floats({1, 2, 3})}), expected) << entry << " after call " << at << " failed";
     }
     EXPECT_GT(failures, 3) << entry;
@@ -474,7 +474,7 @@ TEST_F(DeviceTest, ARunThatWaitsForTheDeviceCanBeStopped) {
     EXPECT_EQ(machine_->Invoke(entry, args).status().code(), absl::StatusCode::kCancelled) << entry;
     is_done = true;
     canceller.join();
-    EXPECT_EQ(machine_->stats().live_objects, 0);
+    EXPECT_EQ(machine_->stats().leaked_objects, 0);
     machine_->Trim();
     EXPECT_EQ(calls_.blocks, 0);
     calls_.stands_still = false;
@@ -559,7 +559,7 @@ TEST_F(TwoDevicesTest, TensorsGoFromOneToTheOtherByWayOfTheHost) {
   EXPECT_EQ(stats.devices[0].copies_out, 2);  // for the other, the result
   EXPECT_EQ(stats.devices[1].copies_in, 1);
   EXPECT_EQ(stats.devices[1].copies_out, 1);
-  EXPECT_EQ(stats.live_objects, 0);
+  EXPECT_EQ(stats.leaked_objects, 0);
   machine_.reset();
   EXPECT_EQ(calls_.blocks, 0);
 }
@@ -574,7 +574,7 @@ TEST_F(TwoDevicesTest, EachFailingCallIsAnErrorAndLeavesTheMachineUsable) {
     calls_.fails_at = at;
     failures += Run("mixed", {Floats({1, 2})}) == "[3f, 4f]" ? 0 : 1;
     calls_.fails_at = 0;
-    EXPECT_EQ(machine_->stats().live_objects, 0);
+    EXPECT_EQ(machine_->stats().leaked_objects, 0);
     EXPECT_EQ(Run("mixed", {Floats({1, 2})}), "[3f, 4f]") << "after call " << at << " failed";
   }
   EXPECT_GT(failures, 10);

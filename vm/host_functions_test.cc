@@ -183,7 +183,7 @@ TEST_P(HostFunctionsTest, CallsAsTheProgramRuns) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->ToString(), "3");
   EXPECT_EQ(seen, (std::vector<std::string>{"0", "1", "2"}));
-  EXPECT_EQ(machine_->stats().live_objects, 0);
+  EXPECT_EQ(machine_->stats().leaked_objects, 0);
 }
 
 TEST_P(HostFunctionsTest, TensorsComeAndGo) {
@@ -282,7 +282,7 @@ TEST_P(HostFunctionsTest, HostFunctionsComeBackAsTheyAre) {
   auto result = machine_->Invoke("same", std::vector<Value>{f});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->function(), f.function());
-  EXPECT_EQ(machine_->stats().live_objects, 0);
+  EXPECT_EQ(machine_->stats().leaked_objects, 0);
 }
 
 TEST_P(HostFunctionsTest, ClosuresKeepWhatTheyCaptured) {
@@ -310,7 +310,7 @@ TEST_P(HostFunctionsTest, ClosuresKeepWhatTheyCaptured) {
   EXPECT_TRUE(held.function()->Call({}).ok());
   held = Value();
   machine_->Trim();
-  EXPECT_EQ(machine_->stats().live_objects, 0);
+  EXPECT_EQ(machine_->stats().leaked_objects, 0);
 }
 
 TEST_P(HostFunctionsTest, ClosuresEndWithTheHeap) {

@@ -139,7 +139,7 @@ Value Numbers(int64_t count) {
 }
 
 void ExpectUsable(Machine& machine) {
-  EXPECT_EQ(machine.stats().live_objects, 0);
+  EXPECT_EQ(machine.stats().leaked_objects, 0);
   EXPECT_EQ(machine.Invoke("one", std::vector<Value>{Int(1)})->ToString(), "1");
 }
 
@@ -304,7 +304,7 @@ TEST(LimitsTest, EveryAllocationOfAKernelCallMayFail) {
       ++failed;
       EXPECT_EQ(n, failed);
       EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted) << result.status();
-      EXPECT_EQ(machine->stats().live_objects, 0);
+      EXPECT_EQ(machine->stats().leaked_objects, 0);
       result = machine->Invoke("main", std::vector<Value>{x});
     }
     ASSERT_TRUE(result.ok()) << n << result.status();
@@ -377,7 +377,7 @@ TEST(LimitsTest, TimeEndsValuesOnTheirWay) {
   for (int64_t ms = 0; !(is_argument && is_result); ms = ms < 2000 ? ms + 1 + ms / 20 : 0) {
     auto machine = *Machine::Create(program, {.time_limit_ms = static_cast<double>(ms)});
     absl::Status status = machine->Invoke("main", args).status();
-    EXPECT_EQ(machine->stats().live_objects, 0);
+    EXPECT_EQ(machine->stats().leaked_objects, 0);
     if (status.ok()) continue;  // the time was enough
     EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
     is_argument |= absl::StrContains(status.message(), "argument 1 (`%p0`) of `main`: the time limit of ");

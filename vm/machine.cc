@@ -87,7 +87,8 @@ struct Machine::Impl {
   std::atomic<bool> is_running = false;
   bool has_begun = false;  // the latest run executed code
   Interpreter interpreter;
-  bool is_lane;  // of a batch, which alone runs it
+  int64_t leaked = 0;  // objects that runs with a result left behind
+  bool is_lane;        // of a batch, which alone runs it
   HostFunctions functions;
 };
 
@@ -191,6 +192,7 @@ void Machine::Impl::CleanUp(bool succeeded) {
   // A run that did not begin only leaves what it made of its arguments.
   bool keeps = functions.HoldsClosures() && is_intact && (succeeded || !has_begun);
   if (!keeps) {
+    if (succeeded && is_intact && heap.finds_cycles()) leaked += heap.live_objects();
     if (!succeeded || heap.live_objects() != 0) interpreter.Reset();
     functions.Forget();
   }
@@ -281,6 +283,7 @@ MachineStats Machine::stats() const {
   stats.live_objects = heap.live_objects();
   stats.allocations = heap.allocations();
   stats.cyclic_objects = heap.collected();
+  stats.leaked_objects = impl_->leaked;
   if (DeviceTensors* device = impl_->interpreter.device(); device != nullptr) {
     for (size_t lane = 0; lane < device->num_lanes(); ++lane) stats.devices.push_back(device->lane(lane).use());
   }

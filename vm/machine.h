@@ -116,6 +116,7 @@ struct MachineStats {
   int64_t allocations = 0;                 // of cells and tensors, since the machine was made
   int64_t trims = 0;                       // how often cached blocks were given back to the system
   int64_t cyclic_objects = 0;              // freed because only cycles of references owned them
+  int64_t leaked_objects = 0;              // that runs with a result left behind, by a fault of the compiler or the VM
   std::vector<device::DeviceUse> devices;  // in use
 };
 

@@ -27,7 +27,7 @@ std::unique_ptr<Machine> NewMachine(std::shared_ptr<const Program> program, cons
 Value RunMain(Machine& machine, const std::vector<Value>& args) {
   auto result = machine.Invoke("main", args);
   EXPECT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(machine.stats().live_objects, 0);
+  EXPECT_EQ(machine.stats().leaked_objects, 0);
   EXPECT_EQ(machine.stats().cyclic_objects, 0);
   EXPECT_EQ(machine.stats().live_bytes, 0);
   return result.ok() ? *result : Value();
@@ -243,7 +243,7 @@ TEST(MachineTest, ACellIsMadeInTheMemoryOfOneThatDied) {
   ASSERT_TRUE(kept.ok()) << kept.status();
   EXPECT_EQ(DiffValues(*kept, Value::Tuple({ones, twos})), "");
   EXPECT_EQ(machine->stats().allocations, 3001);
-  EXPECT_EQ(machine->stats().live_objects, 0);
+  EXPECT_EQ(machine->stats().leaked_objects, 0);
 }
 
 TEST(MachineTest, MemoryLimitIsAnError) {
@@ -254,7 +254,7 @@ TEST(MachineTest, MemoryLimitIsAnError) {
   EXPECT_NE(result.status().message().find("out of memory: "), std::string::npos) << result.status();
   EXPECT_NE(result.status().message().find(" bytes were asked for, "), std::string::npos) << result.status();
   EXPECT_NE(result.status().message().find("; the memory limit is 1 MiB"), std::string::npos) << result.status();
-  EXPECT_EQ(machine->stats().live_objects, 0);
+  EXPECT_EQ(machine->stats().leaked_objects, 0);
   EXPECT_EQ(RunMain(*machine, {Int(1000)}).ToString(), "500500i64");
 }
 
@@ -264,7 +264,7 @@ TEST(MachineTest, EveryAllocationMayFail) {
     auto machine = NewMachine(program, {.fail_allocation = n});
     auto result = machine->Invoke("main", std::vector<Value>{Int(10)});
     EXPECT_EQ(result.ok(), n > 10) << n << " " << result.status();
-    EXPECT_EQ(machine->stats().live_objects, 0);
+    EXPECT_EQ(machine->stats().leaked_objects, 0);
     if (n <= 10) EXPECT_EQ(RunMain(*machine, {Int(10)}).ToString(), "55i64");
   }
 }
@@ -304,7 +304,7 @@ TEST(MachineTest, PassesAListThroughAndDropsIt) {
   EXPECT_EQ(DiffValues(RunMain(*machine, {value}), value), "");
   auto dropped = machine->Invoke("drop", std::vector<Value>{value});
   ASSERT_TRUE(dropped.ok());
-  EXPECT_EQ(machine->stats().live_objects, 0);
+  EXPECT_EQ(machine->stats().leaked_objects, 0);
 }
 
 TEST(MachineTest, ArgumentsAreChecked) {
@@ -320,7 +320,7 @@ TEST(MachineTest, ArgumentsAreChecked) {
   auto result = machine->Invoke("main", std::vector<Value>{testing::Floats({1, 2, 3, 4}), testing::Floats({1, 2, 3})});
   EXPECT_EQ(result.status().message(),
             "argument 2 (`%x`) of `main`: saw Tensor[(3), float32]; expected Tensor[(4), float32]");
-  EXPECT_EQ(machine->stats().live_objects, 0);
+  EXPECT_EQ(machine->stats().leaked_objects, 0);
   EXPECT_EQ(machine->Invoke("main", {}).status().message(), "`main` takes 2 arguments; saw 0");
   EXPECT_EQ(machine->Invoke("f", {}).status().message(), "no entry `f`; the executable has `main`");
 }
@@ -350,9 +350,9 @@ TEST(MachineTest, CyclesOfReferencesEndWithTheInvoke) {
   auto machine = NewMachine(b.Build());
   ASSERT_TRUE(machine->Invoke("main", {}).ok());
   EXPECT_EQ(machine->stats().cyclic_objects, 2);
-  EXPECT_EQ(machine->stats().live_objects, 0);
+  EXPECT_EQ(machine->stats().leaked_objects, 0);
   EXPECT_EQ(machine->Invoke("cycle", {}).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(machine->stats().live_objects, 0);
+  EXPECT_EQ(machine->stats().leaked_objects, 0);
 }
 
 // main(n): n times a reference to a closure that holds the reference, dropped at once.
@@ -382,7 +382,7 @@ TEST(MachineTest, CyclesMadeInALoopTakeNoMemory) {
   b.Export(main);
   auto machine = NewMachine(b.Build());
   ASSERT_TRUE(machine->Invoke("main", std::vector<Value>{Int(1'000'000)}).ok());
-  EXPECT_EQ(machine->stats().live_objects, 0);
+  EXPECT_EQ(machine->stats().leaked_objects, 0);
   EXPECT_EQ(machine->stats().cyclic_objects, 2'000'000);
   EXPECT_LT(machine->stats().peak_bytes, 64 << 10);
 }
@@ -412,7 +412,7 @@ TEST(MachineTest, ClosuresCarryTheirValues) {
   EXPECT_EQ(RunMain(*machine, {Int(1)}).ToString(), "12");
   EXPECT_EQ(machine->Invoke("make", std::vector<Value>{Int(1)})->ToString(), "<closure @main.fn1>");
   machine->Trim();
-  EXPECT_EQ(machine->stats().live_objects, 0);
+  EXPECT_EQ(machine->stats().leaked_objects, 0);
 }
 
 TEST(MachineTest, FieldsAreSharedByCount) {

@@ -27,7 +27,7 @@ std::unique_ptr<Machine> MachineOf(const std::string& functions, const MachineOp
 
 std::string RunEntry(Machine& machine, const std::vector<Value>& args, const std::string& entry = "main") {
   auto result = machine.Invoke(entry, args);
-  EXPECT_EQ(machine.stats().live_objects, 0);
+  EXPECT_EQ(machine.stats().leaked_objects, 0);
   EXPECT_EQ(machine.stats().live_bytes, 0);
   return result.ok() ? result->ToString() : std::string(result.status().message());
 }
@@ -244,7 +244,7 @@ TEST(PendingTest, RowsLieTogether) {
   )");
   auto result = machine->Invoke("main", std::vector<Value>{Floats({1, 2}), Int(200)});
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(machine->stats().live_objects, 0);
+  EXPECT_EQ(machine->stats().leaked_objects, 0);
   int64_t cells = 0;
   for (const Value* list = &*result; list->name() == "Cons"; list = &list->fields()[1]) {
     ASSERT_EQ(list->fields()[0].ToString(), "[5f, 10f]") << cells;
@@ -275,7 +275,7 @@ TEST(PendingTest, EveryAllocationMayFail) {
     auto machine = MachineOf(kTree, {.fail_allocation = n});
     auto result = machine->Invoke("main", kLeaves);
     ends = result.ok();
-    EXPECT_EQ(machine->stats().live_objects, 0);
+    EXPECT_EQ(machine->stats().leaked_objects, 0);
     if (ends) break;
     EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted) << result.status();
     EXPECT_EQ(RunEntry(*machine, kLeaves), "[16f, 20f]") << n;  // and the machine goes on

@@ -166,7 +166,7 @@ TEST_F(SimDeviceTest, EachFailingCallIsAnErrorAndLeavesTheMachineUsable) {
         EXPECT_TRUE(absl::StrContains(result, "test.relay:3:5") || kind == SimCall::kCopyOut || kind == SimCall::kRun)
             << result;
       }
-      EXPECT_EQ(machine->stats().live_objects, 0);
+      EXPECT_EQ(machine->stats().leaked_objects, 0);
       EXPECT_EQ(Run(*machine), kRight) << "after call " << at << " of kind " << static_cast<int>(kind);
     }
     EXPECT_GE(failures, 1) << "calls of kind " << static_cast<int>(kind);
@@ -205,7 +205,7 @@ TEST_F(SimDeviceTest, ALostDeviceFailsEveryMachineUntilItIsBack) {
   fault_ = nullptr;
   EXPECT_EQ(Run(*first), kRight);
   EXPECT_EQ(Run(*second), kRight);
-  EXPECT_EQ(first->stats().live_objects, 0);
+  EXPECT_EQ(first->stats().leaked_objects, 0);
   first.reset();
   second.reset();
   EXPECT_TRUE(IsEmpty());
@@ -216,7 +216,7 @@ TEST_F(SimDeviceTest, TooLittleMemoryIsALimit) {
   std::unique_ptr<Machine> machine = NewMachine();
   std::string result = Run(*machine);
   EXPECT_TRUE(absl::StrContains(result, "out of memory on device sim:0")) << result;
-  EXPECT_EQ(machine->stats().live_objects, 0);
+  EXPECT_EQ(machine->stats().leaked_objects, 0);
   machine.reset();
   EXPECT_TRUE(IsEmpty());
 }

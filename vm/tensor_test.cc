@@ -21,7 +21,7 @@ using testing::ProgramBuilder;
 Value RunMain(Machine& machine, const std::vector<Value>& args) {
   auto result = machine.Invoke("main", args);
   EXPECT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(machine.stats().live_objects, 0);
+  EXPECT_EQ(machine.stats().leaked_objects, 0);
   EXPECT_EQ(machine.stats().live_bytes, 0);
   EXPECT_EQ(machine.stats().cyclic_objects, 0);
   return result.ok() ? *result : Value();
@@ -290,7 +290,7 @@ TEST(TensorTest, DynamicKernelCallsBindAndCheckShapes) {
   EXPECT_EQ(RunMain(*machine, {Floats(big), Floats(big)}).tensor().DoubleAt(99'999), 2.0);
   auto error = machine->Invoke("main", std::vector<Value>{Floats({1, 2, 3}), Floats({1, 1})});
   EXPECT_EQ(error.status().message(), "argument 2 of kernel `add` has extent 2 on axis 0; expected 3\n  in `main`");
-  EXPECT_EQ(machine->stats().live_objects, 0);
+  EXPECT_EQ(machine->stats().leaked_objects, 0);
 }
 
 // scale * (a + weights), rows of three each with a weight of its own.
@@ -352,7 +352,7 @@ TEST(TensorTest, KernelCallsThatOnlyCompareExtents) {
   for (int64_t allocation = 1; allocation < 20; ++allocation) {
     auto failing = *Machine::Create(program, {.fail_allocation = allocation});
     failed += !failing->Invoke("main", std::vector<Value>{Rows(2, 3), Floats({1, 2}), two}).ok();
-    EXPECT_EQ(failing->stats().live_objects, 0);
+    EXPECT_EQ(failing->stats().leaked_objects, 0);
   }
   EXPECT_EQ(failed, 6);  // two arguments, two tensors, a tuple, the workspace
 }

@@ -76,7 +76,7 @@ void RunEntry(const std::shared_ptr<const vm::Program>& program, const Entry& en
     absl::StatusOr<Value> result = (*machine)->Invoke(entry.name, *args);
     if (result.ok()) result->ToString();
     RVM_CHECK(result.status().code() != absl::StatusCode::kInternal, result.status().ToString().c_str());
-    RVM_CHECK((*machine)->stats().live_objects == 0, "objects are left behind");
+    RVM_CHECK((*machine)->stats().leaked_objects == 0, "objects are left behind");
     // A run that ends within its fuel is mostly short to follow.
     if (i == 0 && result.ok()) CheckForecast(*program, entry, *args, (*machine)->stats());
   }

@@ -60,7 +60,7 @@ void RunEntry(vm::Machine& machine, const Executable& executable, const Entry& e
   canceller->Watch(nullptr);
   if (result.ok()) result->ToString();
   RVM_CHECK(result.status().code() != absl::StatusCode::kInternal, result.status().ToString().c_str());
-  RVM_CHECK(machine.stats().live_objects == 0, "objects are left behind");
+  RVM_CHECK(machine.stats().leaked_objects == 0, "objects are left behind");
 }
 
 // Whether the bytes are an executable that verifies.

@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 
 void ExpectUsable(vm::Machine& machine) {
-  EXPECT_EQ(machine.stats().live_objects, 0);
+  EXPECT_EQ(machine.stats().leaked_objects, 0);
   absl::StatusOr<Value> one = machine.Invoke("one", std::vector<Value>{Value::Tensor(Literal::ScalarInt(kInt32, 7))});
   ASSERT_TRUE(one.ok()) << one.status();
   EXPECT_EQ(one->ToString(), "7");

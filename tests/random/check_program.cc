@@ -189,7 +189,7 @@ Verdict CompareWaiting(const std::string& name, const Program& program, const Ve
       };
       compare(waiting->Invoke(call.entry, call.args, {.fuel = fuel}));
       batch->Submit(call.entry, call.args, {.fuel = fuel}, compare);
-      if (waiting->stats().live_objects != 0) return {absl::StrCat(name, " waiting leak"), CallText(call)};
+      if (waiting->stats().leaked_objects != 0) return {absl::StrCat(name, " waiting leak"), CallText(call)};
     }
   }
   batch->Drive();
@@ -230,9 +230,9 @@ Verdict CheckCompiled(const Program& program, const std::string& name, driver::C
     if (std::string more = i == 0 ? UnforeseenMemory(**linked, call, (*machine)->stats()) : ""; !more.empty()) {
       return {absl::StrCat(name, " memory"), more};
     }
-    if ((*machine)->stats().live_objects != 0) {
+    if ((*machine)->stats().leaked_objects != 0) {
       return {absl::StrCat(name, " leak"),
-              absl::StrCat((*machine)->stats().live_objects, " objects after ", CallText(call))};
+              absl::StrCat((*machine)->stats().leaked_objects, " objects after ", CallText(call))};
     }
   }
   if (options.devices.empty()) {

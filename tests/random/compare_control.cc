@@ -47,7 +47,7 @@ class Pair {
     absl::StatusOr<Value> seen = native_->Invoke(call.entry, call.args, {.fuel = fuel});
     limit_ = vm::ReachedLimit(expected.status());
     std::string on_bytecode = Describe(expected, *bytecode_), on_native = Describe(seen, *native_);
-    bool leaks = native_->stats().live_objects != 0;
+    bool leaks = native_->stats().leaked_objects != 0;
     if (on_bytecode == on_native && !leaks) return true;
     difference_ = absl::StrCat(" with fuel ", fuel, "\nbytecode: ", on_bytecode, "\nmachine code: ", on_native);
     return false;
@@ -61,7 +61,7 @@ class Pair {
  private:
   static std::string Describe(const absl::StatusOr<Value>& result, const vm::Machine& machine) {
     vm::MachineStats stats = machine.stats();
-    return absl::StrCat(Text(result), "; ", stats.allocations, " allocations, ", stats.live_objects, " objects, peak ",
+    return absl::StrCat(Text(result), "; ", stats.allocations, " allocations, ", stats.leaked_objects, " leaked, peak ",
                         stats.peak_bytes);
   }
 

@@ -64,7 +64,12 @@ size_t CheckFile(const std::filesystem::path& path, int opt_level) {
     if (entry == nullptr) continue;
     const FunctionDesc& function = executable.functions[entry->function.value];
     std::vector<TypeId> types;
-    for (unsigned i = 0; i < function.num_params; ++i) types.push_back(function.registers[i].type);
+    bool has_functions = false;  // which cannot be written as values
+    for (unsigned i = 0; i < function.num_params; ++i) {
+      types.push_back(function.registers[i].type);
+      has_functions |= TypeToString(executable, types.back()).find("fn (") != std::string::npos;
+    }
+    if (has_functions) continue;
     auto args = vm::ParseValueTexts(executable, types, line.arguments);
     EXPECT_TRUE(args.ok()) << path << ": " << line.arguments << ": " << args.status();
     if (args.ok()) calls.push_back({line.entry, *std::move(args)});

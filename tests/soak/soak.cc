@@ -83,7 +83,7 @@ absl::Status RunOnce(Subject& subject, fuzz::Dice& dice, Tally& tally) {
   absl::StatusOr<Value> result = subject.machine->Invoke(entry.name, *args);
   if (result.status().code() == absl::StatusCode::kInternal) return result.status();
   ++(result.ok() ? tally.values : tally.errors);
-  if (subject.machine->stats().live_objects != 0) return absl::InternalError("objects are left behind");
+  if (subject.machine->stats().leaked_objects != 0) return absl::InternalError("objects are left behind");
   return absl::OkStatus();
 }
 

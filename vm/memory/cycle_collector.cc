@@ -34,7 +34,11 @@ bool CycleCollector::Written(Object* ref) {
   if ((roots_.size >= next_size_ || heap_.live_bytes() > next_bytes_) && !Collect()) return false;
   // Without memory for the list (or time) a cycle through this reference lives until the run ends; the run
   // is about to end, because the next allocation finds no memory either.
-  if (Append(roots_, ref)) IndexOf(ref) = static_cast<Slot>(roots_.size - 1);
+  if (Append(roots_, ref)) {
+    IndexOf(ref) = static_cast<Slot>(roots_.size - 1);
+  } else {
+    is_incomplete_ = true;
+  }
   return !is_forgone_;
 }
 
@@ -125,6 +129,7 @@ CycleCollector::Step CycleCollector::MarkAll(List& visited) {
 
 // Undoes what MarkAll did to the first `done` objects, after it ran out of memory.
 CycleCollector::Step CycleCollector::Undo(const List& visited, int64_t done) {
+  is_incomplete_ = true;
   StopWatcher watcher(stop_);
   for (int64_t i = 0; i < visited.size; ++i) {
     if (watcher.MustStop()) return Step::kStopped;

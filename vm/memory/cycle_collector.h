@@ -37,11 +37,14 @@ class CycleCollector {
   void Reset() {
     roots_ = {};
     is_forgone_ = false;
+    is_incomplete_ = false;
     next_size_ = kMinRoots;
     next_bytes_ = kMinBytes;
   }
 
   int64_t collected() const { return collected_; }
+  // Whether it lacked memory since Heap::Reset, so that cycles may be left.
+  bool is_incomplete() const { return is_incomplete_; }
 
  private:
   // An array of objects in memory that the heap counts.
@@ -80,6 +83,7 @@ class CycleCollector {
   int64_t next_bytes_ = kMinBytes;
   bool is_collecting_ = false;
   bool is_forgone_ = false;
+  bool is_incomplete_ = false;
   int64_t collected_ = 0;
 
   static constexpr int64_t kMinRoots = 256;

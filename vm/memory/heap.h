@@ -151,6 +151,8 @@ class Heap {
   }
   // Frees objects that only cycles own. False: as above.
   bool CollectCycles() { return cycles_.Collect(); }
+  // Whether CollectCycles finds all of them; not if memory was short since Reset.
+  bool finds_cycles() const { return !cycles_.is_incomplete(); }
 
   // Takes the block of a big tensor out of the heap: the elements live until the returned owner
   // dies, on any thread, the tensor itself until it is dropped. Null if the tensor has no block of its own.

@@ -39,7 +39,7 @@ absl::StatusOr<Value> RunMain(Executable executable, const std::vector<Value>& a
   absl::StatusOr<std::unique_ptr<Machine>> machine = Machine::Create(*program, {.memory_limit_bytes = 1 << 24});
   if (!machine.ok()) return machine.status();
   absl::StatusOr<Value> result = (*machine)->Invoke("main", args);
-  EXPECT_EQ((*machine)->stats().live_objects, 0);
+  EXPECT_EQ((*machine)->stats().leaked_objects, 0);
   return result;
 }
 
