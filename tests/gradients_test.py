@@ -101,6 +101,8 @@ def program(index, case, inputs, form, order):
 def is_case(case, rules):
     if case.op == "sort" and case.inputs[0].size > 60:
         return False  # a step changes the order
+    if np.isinf(case.expected.astype("float64")).any():
+        return False  # differences near a pole tell nothing
     return (case.op in rules and case.op not in WITHOUT_DIFFERENCES and case.expected.dtype.kind == "f" and
             case.expected.size > 0 and any(array.dtype.kind == "f" and array.size for array in case.inputs) and
             not any(array.dtype.kind == "f" and array.dtype != "float32" for array in case.inputs))
