@@ -29,7 +29,7 @@
 namespace rvm::vm {
 
 struct BatchOptions {
-  int lanes = 8;           // requests that run at once: 1 to 1024; on a CPU, 4 to 8 have all of the gain
+  int lanes = 8;           // requests that run at once: 1 to 1024; with large weights more may gain
   MachineOptions machine;  // of each lane; `threads` is for all of them, and there is no profiler
 };
 
