@@ -72,6 +72,39 @@ def @batches(%a: Tensor[(2, 4, 6), uint8], %b: Tensor[(2, 3, 6), int8]) {
 }
 
 
+# Kernels with variants for many calls: of static shape, of unknown rows, one that gives a number.
+BATCHED = """def @steps(%list: List[int32], %h: Tensor[(1, 72), float32]) -> Tensor[(1, 72), float32] {
+  match (%list) {
+    Nil => %h,
+    Cons(%x, %rest) => @steps(%rest, tanh(nn.dense(%h, full(0.01f, shape=[72, 72])) + cast(%x, dtype="float32"))),
+  }
+}
+def @main(%lists: List[List[int32]]) {
+  @map(fn (%list: List[int32]) { @steps(%list, zeros(shape=[1, 72], dtype="float32")) }, %lists)
+}
+def @rows(%x: Tensor[(?, 72), float32], %n: int32) -> Tensor[(?, 72), float32] {
+  let %y = nn.dense(%x, full(0.01f, shape=[72, 72]));
+  if (%n <= 0) { %y } else { @rows(%y, %n - 1) }
+}
+def @likeliest(%x: Tensor[(1, 72), float32], %n: int32) -> int32 {
+  let %i = argmax(nn.dense(%x, full(0.01f, shape=[72, 72])));
+  if (%n <= 0) { %i } else { @likeliest(%x * 2f, %n - 1 + %i) }
+}
+"""
+
+
+def write_batched_executables(folder):
+    """Portable ones with variants for batches."""
+    os.makedirs(folder)
+    source = os.path.join(folder, "batched.relay")
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(BATCHED)
+    output = os.path.join(folder, "batched.rvm")
+    entries = [option for name in ("main", "rows", "likeliest") for option in ("--entry", name)]
+    relayvm.must(relayvm.COMPILER, "compile", source, "-o", output, "--batch", "--target", "portable", *entries)
+    return [output]
+
+
 def write_device_executables(folder):
     """Executables with code for each kind of device, and for several."""
     os.makedirs(folder, exist_ok=True)
@@ -96,6 +129,7 @@ class Executables(relayvm.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.portable = write_executables(os.path.join(folder.name, "portable"), "--target", "portable")
         cls.native = write_executables(os.path.join(folder.name, "native"))
+        cls.batched = write_batched_executables(os.path.join(folder.name, "batched"))
         cls.on_devices = write_device_executables(os.path.join(folder.name, "devices"))
 
     def replay(self, target, files, mutations=20):
@@ -108,6 +142,12 @@ class Executables(relayvm.TestCase):
 
     def test_the_run_fuzzer_begins_with_them(self):
         self.replay("run_fuzzer", self.portable)
+
+    def test_variants_for_batches_that_are_malformed(self):
+        """Their tables, words and bytes changed: they are refused, or run within the rules."""
+        self.assertIn("3 of ", relayvm.must(relayvm.COMPILER, "inspect", *self.batched))
+        self.replay("decoder_fuzzer", self.batched, mutations=300)
+        self.replay("run_fuzzer", self.batched, mutations=2000)
 
     def test_code_for_devices_that_is_malformed(self):
         """Its tables, words and bytes changed: it is refused, or runs within the rules of devices."""

@@ -175,6 +175,22 @@ TEST(PendingTest, CallsThatRunTheQueueKeepTheirExtents) {
   EXPECT_EQ(Calls(), "shift 1, shift 1, sum 1");
 }
 
+TEST(PendingTest, NegativeWorkspaceIsAnError) {
+  auto machine = MachineOf(R"(
+    entry "main" = F0 ("a")
+    function F0 "main" params 1 result T1 {
+      r0, r1, r2: T1
+    code
+      call_kernel_dynamic [r1], N6, [r0!, K2]
+      call_kernel_dynamic [r2], N12, [r1!]
+      return r2
+    }
+  )");
+  auto result = machine->Invoke("main", std::vector<Value>{Floats({1, 2, 3})});
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted) << result.status();
+  EXPECT_EQ(Calls(), "shift 1");
+}
+
 TEST(PendingTest, RowsThatAreTooLongRunAlone) {
   auto machine = MachineOf(R"(
     entry "main" = F0 ("a", "b")

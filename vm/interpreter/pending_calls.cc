@@ -197,9 +197,13 @@ bool PendingCalls::RunAlone(Call& call, KernelCaller& runner) {
   }
   const Slot* symbols = slots + params + 2 * results;
   std::copy(symbols, symbols + kernel.desc->num_symbols, runner.symbols_.begin());
-  std::optional<int64_t> workspace =
-      kernel.is_static ? kernel.static_workspace : kernel.workspace.Evaluate(runner.symbols_);
-  if (!runner.RunForCall(kernel, workspace.value_or(Heap::kUncountable), *call.caller, call.pc)) return false;
+  int64_t workspace = kernel.static_workspace;
+  if (kernel.desc->num_symbols > 0) {
+    // A file may give a formula that overflows, or is negative.
+    std::optional<int64_t> bytes = kernel.workspace.Evaluate(runner.symbols_);
+    workspace = bytes && *bytes >= 0 ? *bytes : Heap::kUncountable;
+  }
+  if (!runner.RunForCall(kernel, workspace, *call.caller, call.pc)) return false;
   Finish(call);
   return true;
 }

@@ -154,6 +154,7 @@ constexpr char kKernels[] = R"(
     param float32 ($0, 2) param float32 (2) result float32 ($0) workspace 0 }
   kernel N10 "round" "round" () { param float32 (2) result int32 (2) workspace 0 }
   kernel N11 "sum" "sum" ("n") { param float32 ($0) result float32 () workspace 0 }
+  kernel N12 "wrong" "wrong" ("n") { param float32 ($0) result float32 ($0) workspace (0 - $0) }
   batch N0 N1 (2)
   batch N2 N3 (0)
   batch N6 N7 (1)
@@ -168,7 +169,7 @@ std::shared_ptr<const Program> LinkRowKernels(const std::string& functions) {
   auto verified = Verify(*std::move(executable));
   EXPECT_TRUE(verified.ok()) << verified.status();
   auto program = Program::LinkWithKernels(
-      *verified, {Mix, MixBatch, Row, RowBatch, Total, Twice, Shift, ShiftBatch, Score, ScoreBatch, Round, Sum});
+      *verified, {Mix, MixBatch, Row, RowBatch, Total, Twice, Shift, ShiftBatch, Score, ScoreBatch, Round, Sum, Twice});
   EXPECT_TRUE(program.ok()) << program.status();
   Ran().clear();
   return *program;
