@@ -83,6 +83,33 @@ absl::StatusOr<Value> MakePrintFunction(const Executable& types, TypeId type, st
                    "; expected functions that give (): those of the command line print what they are called with"));
 }
 
+// Splits at blanks, as a shell does; quotes of either kind keep words together.
+absl::StatusOr<std::vector<std::string>> SplitWords(std::string_view line) {
+  std::vector<std::string> words;
+  bool in_word = false;
+  char quote = 0;
+  for (char c : line) {
+    if (quote != 0) {
+      if (c == quote) {
+        quote = 0;
+      } else {
+        words.back() += c;
+      }
+      continue;
+    }
+    bool blank = c == ' ' || c == '\t' || c == '\r';
+    if (!blank && !in_word) words.emplace_back();
+    in_word = !blank;
+    if (c == '\'' || c == '"') {
+      quote = c;
+    } else if (!blank) {
+      words.back() += c;
+    }
+  }
+  if (quote != 0) return absl::InvalidArgumentError("a quote has no end");
+  return words;
+}
+
 }  // namespace
 
 std::string_view ValuesHelp() {
@@ -161,33 +188,6 @@ absl::StatusOr<std::vector<Value>> ReadArguments(const Executable& executable, c
         "saw ", texts.values.size(), texts.values.size() == 1 ? " argument" : " arguments", "; expected ", call));
   }
   return ReadArguments(executable, types, texts, prints);
-}
-
-// Splits at blanks, as a shell does; quotes of either kind keep words together.
-static absl::StatusOr<std::vector<std::string>> SplitWords(std::string_view line) {
-  std::vector<std::string> words;
-  bool in_word = false;
-  char quote = 0;
-  for (char c : line) {
-    if (quote != 0) {
-      if (c == quote) {
-        quote = 0;
-      } else {
-        words.back() += c;
-      }
-      continue;
-    }
-    bool blank = c == ' ' || c == '\t' || c == '\r';
-    if (!blank && !in_word) words.emplace_back();
-    in_word = !blank;
-    if (c == '\'' || c == '"') {
-      quote = c;
-    } else if (!blank) {
-      words.back() += c;
-    }
-  }
-  if (quote != 0) return absl::InvalidArgumentError("a quote has no end");
-  return words;
 }
 
 absl::StatusOr<std::vector<std::vector<Value>>> ReadArgumentLines(const Executable& executable,

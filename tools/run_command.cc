@@ -94,6 +94,73 @@ std::string StatsText(const vm::MachineStats& stats) {
                       stats.pooled_bytes, " wait for use; given back ", stats.trims, " times\n");
 }
 
+absl::Status WithOption(const absl::Status& status) {
+  std::optional<vm::Limit> limit = vm::ReachedLimit(status);
+  if (!limit) return status;
+  // The first line is the error; the backtrace follows.
+  std::string message(status.message());
+  message.insert(std::min(message.find('\n'), message.size()),
+                 absl::StrCat(" (", std::string(OptionOf(*limit)), " sets another)"));
+  return absl::Status(status.code(), message);
+}
+
+// Prints results in the order of their calls, as soon as those before are printed.
+class ResultsInOrder {
+ public:
+  ResultsInOrder(size_t count, std::ostream& out) : results_(count), out_(out) {}
+
+  void Add(size_t call, absl::StatusOr<Value> result) {
+    results_[call] = std::move(result);
+    for (; next_ < results_.size() && results_[next_]; ++next_) Print();
+  }
+  // The error of the first call that failed, and how many did.
+  absl::Status Take() {
+    if (failed_ == 0) return absl::OkStatus();
+    return absl::Status(first_.code(),
+                        absl::StrCat(failed_, " of ", results_.size(), " calls failed; ", first_.message()));
+  }
+
+ private:
+  // A call that failed has an empty line, so that lines stay those of the file.
+  void Print() {
+    const absl::StatusOr<Value>& result = *results_[next_];
+    out_ << absl::StrCat(result.ok() ? result->ToString() : "", "\n");
+    if (!result.ok() && failed_++ == 0) {
+      absl::Status status = WithOption(result.status());
+      first_ = absl::Status(status.code(), absl::StrCat("call ", next_ + 1, ": ", status.message()));
+    }
+    results_[next_] = Value();
+  }
+
+  std::vector<std::optional<absl::StatusOr<Value>>> results_;
+  std::ostream& out_;
+  size_t next_ = 0;
+  size_t failed_ = 0;
+  absl::Status first_;
+};
+
+absl::Status RunCalls(const std::shared_ptr<const vm::Program>& program, const RunOptions& options, std::ostream& out) {
+  if (!options.out.empty() || options.repeat != 1 || options.stats) {
+    return absl::InvalidArgumentError("`--args-file` excludes `--out`, `--repeat` and `--stats`");
+  }
+  RVM_ASSIGN_OR_RETURN(auto calls, ReadArgumentLines(program->executable(), options.entry, options.args_file, &out));
+  ResultsInOrder results(calls.size(), out);
+  if (options.lanes == 0) {
+    RVM_ASSIGN_OR_RETURN(std::unique_ptr<vm::Machine> machine, vm::Machine::Create(program, options.machine));
+    for (size_t i = 0; i < calls.size(); ++i) results.Add(i, machine->Invoke(options.entry, calls[i]));
+    return results.Take();
+  }
+  RVM_ASSIGN_OR_RETURN(
+      std::unique_ptr<vm::Batch> batch,
+      vm::Batch::Create(program, {.lanes = static_cast<int>(options.lanes), .machine = options.machine}));
+  for (size_t i = 0; i < calls.size(); ++i) {
+    batch->Submit(options.entry, std::move(calls[i]), {},
+                  [&results, i](absl::StatusOr<Value> result) { results.Add(i, std::move(result)); });
+  }
+  batch->Drive();
+  return results.Take();
+}
+
 }  // namespace
 
 absl::Status WriteNpy(const Value& value, const std::string& path) {
@@ -153,16 +220,6 @@ absl::StatusOr<RunOptions> ReadRunOptions(const Options& options) {
   return run;
 }
 
-static absl::Status WithOption(const absl::Status& status) {
-  std::optional<vm::Limit> limit = vm::ReachedLimit(status);
-  if (!limit) return status;
-  // The first line is the error; the backtrace follows.
-  std::string message(status.message());
-  message.insert(std::min(message.find('\n'), message.size()),
-                 absl::StrCat(" (", std::string(OptionOf(*limit)), " sets another)"));
-  return absl::Status(status.code(), message);
-}
-
 absl::StatusOr<Value> Invoke(vm::Machine& machine, const std::string& entry, std::span<const Value> args) {
   absl::StatusOr<Value> result = machine.Invoke(entry, args);
   if (result.ok()) return result;
@@ -177,64 +234,6 @@ absl::StatusOr<std::vector<Value>> ReadOneCall(const Executable& executable, con
   }
   if (options.lanes > 0) return absl::InvalidArgumentError("`--lanes` is for the calls of an `--args-file`");
   return ReadArguments(executable, options.entry, options.args, prints);
-}
-
-// Prints results in the order of their calls, as soon as those before are printed.
-class ResultsInOrder {
- public:
-  ResultsInOrder(size_t count, std::ostream& out) : results_(count), out_(out) {}
-
-  void Add(size_t call, absl::StatusOr<Value> result) {
-    results_[call] = std::move(result);
-    for (; next_ < results_.size() && results_[next_]; ++next_) Print();
-  }
-  // The error of the first call that failed, and how many did.
-  absl::Status Take() {
-    if (failed_ == 0) return absl::OkStatus();
-    return absl::Status(first_.code(),
-                        absl::StrCat(failed_, " of ", results_.size(), " calls failed; ", first_.message()));
-  }
-
- private:
-  // A call that failed has an empty line, so that lines stay those of the file.
-  void Print() {
-    const absl::StatusOr<Value>& result = *results_[next_];
-    out_ << absl::StrCat(result.ok() ? result->ToString() : "", "\n");
-    if (!result.ok() && failed_++ == 0) {
-      absl::Status status = WithOption(result.status());
-      first_ = absl::Status(status.code(), absl::StrCat("call ", next_ + 1, ": ", status.message()));
-    }
-    results_[next_] = Value();
-  }
-
-  std::vector<std::optional<absl::StatusOr<Value>>> results_;
-  std::ostream& out_;
-  size_t next_ = 0;
-  size_t failed_ = 0;
-  absl::Status first_;
-};
-
-static absl::Status RunCalls(const std::shared_ptr<const vm::Program>& program, const RunOptions& options,
-                             std::ostream& out) {
-  if (!options.out.empty() || options.repeat != 1 || options.stats) {
-    return absl::InvalidArgumentError("`--args-file` excludes `--out`, `--repeat` and `--stats`");
-  }
-  RVM_ASSIGN_OR_RETURN(auto calls, ReadArgumentLines(program->executable(), options.entry, options.args_file, &out));
-  ResultsInOrder results(calls.size(), out);
-  if (options.lanes == 0) {
-    RVM_ASSIGN_OR_RETURN(std::unique_ptr<vm::Machine> machine, vm::Machine::Create(program, options.machine));
-    for (size_t i = 0; i < calls.size(); ++i) results.Add(i, machine->Invoke(options.entry, calls[i]));
-    return results.Take();
-  }
-  RVM_ASSIGN_OR_RETURN(
-      std::unique_ptr<vm::Batch> batch,
-      vm::Batch::Create(program, {.lanes = static_cast<int>(options.lanes), .machine = options.machine}));
-  for (size_t i = 0; i < calls.size(); ++i) {
-    batch->Submit(options.entry, std::move(calls[i]), {},
-                  [&results, i](absl::StatusOr<Value> result) { results.Add(i, std::move(result)); });
-  }
-  batch->Drive();
-  return results.Take();
 }
 
 absl::Status RunProgram(std::shared_ptr<const vm::Program> program, const RunOptions& options, std::ostream& out) {

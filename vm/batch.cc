@@ -62,14 +62,10 @@ class Lane : public QueueWaiter {
 
   explicit Lane(QueueRunner& runner) : runner_(runner), switches_(CanSwitchStacks() && stack_.Map()) {}
 
-  // The machine, made when it is first needed.
-  absl::Status Prepare(const std::shared_ptr<const Program>& program, const MachineOptions& options,
-                       absl::StatusOr<std::unique_ptr<Machine>> (*create)(std::shared_ptr<const Program>,
-                                                                          const MachineOptions&, const QueueShare&)) {
-    if (machine_ != nullptr) return absl::OkStatus();
-    RVM_ASSIGN_OR_RETURN(machine_, create(program, options, {&runner_.queue(), this, runner_.pool()}));
-    return absl::OkStatus();
-  }
+  // Returns what the lane's machine shares with the others. The machine is made when it is first needed.
+  QueueShare share() { return {&runner_.queue(), this, runner_.pool()}; }
+  bool has_machine() const { return machine_ != nullptr; }
+  void SetMachine(std::unique_ptr<Machine> machine) { machine_ = std::move(machine); }
   void Begin(Request request) {
     is_cancelled_ = false;
     request_ = std::move(request);
@@ -152,6 +148,8 @@ struct Batch::Impl {
   // Calls back for lanes that are done. Returns whether there were any.
   bool FinishLanes();
   std::optional<Request> TakeRequest();
+  // Makes a lane ready for a request, or says what is wrong with the request.
+  absl::Status Prepare(Lane& lane, const Request& request) const;
   void RunQueue();
 
   std::shared_ptr<const Program> program;
@@ -183,8 +181,7 @@ absl::StatusOr<std::unique_ptr<Batch>> Batch::Create(std::shared_ptr<const Progr
   if (program->link_info().device != nullptr) {
     return absl::UnimplementedError("requests run together on the host only; load the program for device \"host\"");
   }
-  // Checks the machine's options.
-  RVM_RETURN_IF_ERROR(Machine::Create(program, options.machine).status());
+  RVM_RETURN_IF_ERROR(Machine::Check(options.machine));
   return std::unique_ptr<Batch>(new Batch(std::make_unique<Impl>(std::move(program), options)));
 }
 
@@ -219,6 +216,20 @@ std::optional<Request> Batch::Impl::TakeRequest() {
   return request;
 }
 
+absl::Status Batch::Impl::Prepare(Lane& lane, const Request& request) const {
+  if (process != getpid()) {
+    return absl::InvalidArgumentError(
+        "the batch belongs to the process that this one was forked from; create a batch in this process");
+  }
+  if (request.options.poll != nullptr) {
+    return absl::InvalidArgumentError("a request of a batch has no poll function; cancel it");
+  }
+  if (lane.has_machine()) return absl::OkStatus();
+  RVM_ASSIGN_OR_RETURN(std::unique_ptr<Machine> machine, Machine::Create(program, options.machine, lane.share()));
+  lane.SetMachine(std::move(machine));
+  return absl::OkStatus();
+}
+
 bool Batch::Impl::Admit() {
   bool is_busy = false;
   std::vector<std::pair<Done, absl::Status>> refused;
@@ -228,12 +239,7 @@ bool Batch::Impl::Admit() {
       while (lane->state() == Lane::State::kFree) {
         std::optional<Request> request = TakeRequest();
         if (!request) break;
-        absl::Status status = process != getpid() ? absl::InvalidArgumentError(
-                                                        "the batch belongs to the process that this one was forked "
-                                                        "from; create a batch in this process")
-                              : request->options.poll != nullptr
-                                  ? absl::InvalidArgumentError("a request of a batch has no poll function; cancel it")
-                                  : lane->Prepare(program, options.machine, &Machine::Create);
+        absl::Status status = Prepare(*lane, *request);
         if (status.ok()) {
           lane->Begin(*std::move(request));
         } else {

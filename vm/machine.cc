@@ -105,13 +105,18 @@ absl::StatusOr<std::unique_ptr<Machine>> Machine::Create(std::shared_ptr<const P
 
 absl::StatusOr<std::unique_ptr<Machine>> Machine::Create(std::shared_ptr<const Program> program,
                                                          const MachineOptions& options, const QueueShare& share) {
+  RVM_RETURN_IF_ERROR(Check(options));
+  return std::unique_ptr<Machine>(new Machine(std::make_unique<Impl>(std::move(program), options, share)));
+}
+
+absl::Status Machine::Check(const MachineOptions& options) {
   if (options.memory_limit_bytes < 0 || options.stack_limit_bytes < 0) {
     return absl::InvalidArgumentError("a limit of a machine is negative");
   }
   if (options.threads < 1 || options.threads > 1024) {
     return absl::InvalidArgumentError(absl::StrCat("saw ", options.threads, " threads; expected 1 to 1024"));
   }
-  return std::unique_ptr<Machine>(new Machine(std::make_unique<Impl>(std::move(program), options, share)));
+  return absl::OkStatus();
 }
 
 absl::Status Machine::Impl::ImportArgs(const Callee& callee, std::span<const Value> args, bool copies,

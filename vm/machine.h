@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/value.h"
 #include "kernels/runtime/kernel_library.h"
@@ -158,6 +159,7 @@ class Machine {
   friend class Batch;
   struct Impl;
   explicit Machine(std::unique_ptr<Impl> impl);
+  static absl::Status Check(const MachineOptions& options);
   // A machine of a batch.
   static absl::StatusOr<std::unique_ptr<Machine>> Create(std::shared_ptr<const Program> program,
                                                          const MachineOptions& options, const QueueShare& share);

@@ -166,13 +166,7 @@ int32_t KernelCaller::RunBound(const KernelInfo& kernel, int64_t workspace_bytes
 }
 
 bool KernelCaller::Run(const KernelInfo& kernel, int64_t workspace_bytes) {
-  int32_t code = RunBound(kernel, workspace_bytes);
-  if (code == kNoMemory) [[unlikely]]
-    return Fail(OutOfMemory());
-  // Calls of kernels are too few and too long for the budget of jumps and calls.
-  if ((code | control_.signal().attention()) == 0) return true;
-  absl::Status status = KernelError(kernel, code);
-  return status.ok() || Fail(std::move(status));
+  return RunForCall(kernel, workspace_bytes, *this, /*pc=*/nullptr);
 }
 
 absl::Status KernelCaller::KernelError(const KernelInfo& kernel, int32_t code) const {

@@ -138,7 +138,7 @@ class KernelCaller {
   Tensor* NewPendingResult(const Call& call, size_t index);
   bool NoteCall(const Call& call, const uint16_t* pc, uint32_t level, Slot* r);
   bool FetchPending(Tensor* tensor);
-  // Runs the kernel of a call that `owner` noted at `pc`, which gets its error. False: there is one.
+  // Runs the kernel of a call of `owner`, which gets its error. False: there is one. `pc`: where it was noted, or null.
   bool RunForCall(const KernelInfo& kernel, int64_t workspace_bytes, KernelCaller& owner, const uint16_t* pc);
   bool GrowWorkspace(int64_t bytes);
 

@@ -12,6 +12,13 @@
 #include "vm/interpreter/scalar_cast.h"
 
 namespace rvm::vm {
+namespace {
+
+bool HasScalarResults(const KernelInfo& kernel) {
+  return std::ranges::any_of(kernel.results, [](const KernelInfo::TensorInfo& result) { return result.scalar; });
+}
+
+}  // namespace
 
 bool KernelCaller::RunPending() {
   if (num_pending_ == 0 && !pending_->is_full()) return true;
@@ -37,6 +44,7 @@ bool KernelCaller::FetchPending(Tensor* tensor) {
 
 bool KernelCaller::RunForCall(const KernelInfo& kernel, int64_t workspace, KernelCaller& owner, const uint16_t* pc) {
   int32_t code = RunBound(kernel, workspace);
+  // Calls of kernels are too few and too long for the budget of jumps and calls.
   if ((code | owner.control_.signal().attention()) == 0) [[likely]]
     return true;
   absl::Status status = code == kNoMemory ? OutOfMemory() : owner.KernelError(kernel, code);
@@ -59,8 +67,7 @@ uint32_t KernelCaller::PendingLevel(const Call& call, const Slot* r) const {
 // updated in place, need the elements of all operands now.
 bool KernelCaller::Waits(const KernelInfo& kernel, uint32_t level) const {
   if (kernel.batch != nullptr) return true;
-  if ((level == 0 && !defers_all_) || !kernel.desc->updates.empty()) return false;
-  return std::ranges::none_of(kernel.results, [](const KernelInfo::TensorInfo& result) { return result.scalar; });
+  return (level > 0 || defers_all_) && kernel.desc->updates.empty() && !HasScalarResults(kernel);
 }
 
 std::optional<const uint16_t*> KernelCaller::Defer(const Call& call, const uint16_t* pc, Slot* r) {
@@ -73,9 +80,7 @@ std::optional<const uint16_t*> KernelCaller::Defer(const Call& call, const uint1
     return std::nullopt;
   }
   if (!NoteCall(call, pc, level + 1, r)) return nullptr;
-  bool has_scalar_results =
-      std::ranges::any_of(kernel.results, [](const KernelInfo::TensorInfo& result) { return result.scalar; });
-  if (has_scalar_results) {
+  if (HasScalarResults(kernel)) {
     if (!RunPending()) return nullptr;
     StoreScalars(call, r);
   }

@@ -13,19 +13,26 @@ namespace {
 
 constexpr size_t RoundUp(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
 
+// Slots of a call in front of the values of its symbols, and all of them.
+size_t SymbolsAt(const KernelInfo& kernel) { return kernel.params.size() + 2 * kernel.results.size(); }
+size_t NumSlots(const KernelInfo& kernel) { return SymbolsAt(kernel) + kernel.desc->num_symbols; }
+
+bool IsShared(const KernelInfo& kernel, size_t param) {
+  return std::ranges::binary_search(kernel.batch->shared, static_cast<uint32_t>(param));
+}
+
 }  // namespace
 
 PendingCalls::PendingCalls(std::span<const KernelInfo> kernels) : kernels_(kernels), table_(kTableSize, kNone) {}
 
 Slot* PendingCalls::NewSlots(const KernelInfo& kernel) {
   size_t begin = slots_.size();
-  slots_.resize(begin + kernel.params.size() + 2 * kernel.results.size() + kernel.desc->num_symbols);
+  slots_.resize(begin + NumSlots(kernel));
   return slots_.data() + begin;
 }
 
 void PendingCalls::Begin(KernelCaller& caller, const KernelInfo& kernel, const uint16_t* pc, uint32_t level) {
-  size_t slots = kernel.params.size() + 2 * kernel.results.size() + kernel.desc->num_symbols;
-  new_call_ = {&caller, &kernel, pc, static_cast<uint32_t>(slots_.size() - slots), level, kNone};
+  new_call_ = {&caller, &kernel, pc, static_cast<uint32_t>(slots_.size() - NumSlots(kernel)), level, kNone};
   new_group_ = FindGroup(new_call_);
 }
 
@@ -90,7 +97,7 @@ uint64_t PendingCalls::HashOf(const Call& call) {
   if (call.kernel->batch == nullptr) return hash;
   const Slot* slots = SlotsOf(call);
   for (uint32_t param : call.kernel->batch->shared) hash = absl::HashOf(hash, KeyOfShared(call, slots, param));
-  const Slot* symbols = slots + call.kernel->params.size() + 2 * call.kernel->results.size();
+  const Slot* symbols = slots + SymbolsAt(*call.kernel);
   for (uint32_t s = 0; s < call.kernel->desc->num_symbols; ++s) hash = absl::HashOf(hash, symbols[s]);
   return hash;
 }
@@ -103,7 +110,7 @@ bool PendingCalls::AreAlike(const Call& a, const Call& b) {
   for (uint32_t param : a.kernel->batch->shared) {
     if (KeyOfShared(a, of_a, param) != KeyOfShared(b, of_b, param)) return false;
   }
-  size_t symbols = a.kernel->params.size() + 2 * a.kernel->results.size();
+  size_t symbols = SymbolsAt(*a.kernel);
   return std::equal(of_a + symbols, of_a + symbols + a.kernel->desc->num_symbols, of_b + symbols);
 }
 
@@ -143,7 +150,6 @@ void PendingCalls::Forget(const KernelCaller& caller) {
 void PendingCalls::Run(KernelCaller& runner) {
   stats_.calls += static_cast<int64_t>(calls_.size());
   stats_.groups += static_cast<int64_t>(groups_.size());
-  ++stats_.runs;
   order_.resize(groups_.size());
   std::iota(order_.begin(), order_.end(), 0U);
   std::ranges::stable_sort(order_, {}, [&](uint32_t group) { return groups_[group].level; });
@@ -185,18 +191,8 @@ void PendingCalls::RunInOrder(KernelCaller& runner) {
 
 bool PendingCalls::RunAlone(Call& call, KernelCaller& runner) {
   const KernelInfo& kernel = *call.kernel;
-  Slot* slots = SlotsOf(call);
-  size_t params = kernel.params.size(), results = kernel.results.size();
-  void** buffers = runner.buffers_.data();
-  for (size_t p = 0; p < params; ++p) {
-    buffers[p] = kernel.params[p].scalar ? static_cast<void*>(&slots[p]) : ElementsOf(AsTensor(slots[p]));
-  }
-  for (size_t i = 0; i < results; ++i) {
-    buffers[params + i] = kernel.results[i].scalar ? static_cast<void*>(&call.caller->scalars_[i])
-                                                   : reinterpret_cast<void*>(slots[params + results + i]);
-  }
-  const Slot* symbols = slots + params + 2 * results;
-  std::copy(symbols, symbols + kernel.desc->num_symbols, runner.symbols_.begin());
+  for (size_t i = 0; i < kernel.params.size() + kernel.results.size(); ++i) runner.buffers_[i] = RowOf(call, i);
+  std::copy_n(SlotsOf(call) + SymbolsAt(kernel), kernel.desc->num_symbols, runner.symbols_.begin());
   int64_t workspace = kernel.static_workspace;
   if (kernel.desc->num_symbols > 0) {
     // A file may give a formula that overflows, or is negative.
@@ -219,7 +215,7 @@ size_t PendingCalls::SizeRows(const Call& call) {
     bytes += static_cast<size_t>(row);
   };
   for (uint32_t p = 0; p < kernel.params.size(); ++p) {
-    add(kernel.params[p], slots[p], std::ranges::binary_search(kernel.batch->shared, p));
+    add(kernel.params[p], slots[p], IsShared(kernel, p));
   }
   for (size_t i = 0; i < kernel.results.size(); ++i) {
     add(kernel.results[i], slots[kernel.params.size() + i], false);
@@ -235,13 +231,11 @@ size_t PendingCalls::SizeRows(const Call& call) {
 
 bool PendingCalls::BindVariant(const KernelInfo& variant, const Call& call, int64_t count, KernelCaller& runner) {
   const Slot* slots = SlotsOf(call);
-  const std::vector<uint32_t>& shared = call.kernel->batch->shared;
   std::vector<int64_t>& symbols = runner.symbols_;
   auto bind_all = [&](const std::vector<KernelInfo::Bind>& binds) {
     return std::ranges::all_of(binds, [&](const KernelInfo::Bind& bind) {
-      bool is_shared = std::ranges::binary_search(shared, bind.param);
       int64_t extent = count;
-      if (is_shared) {
+      if (IsShared(*call.kernel, bind.param)) {
         extent = AsTensor(slots[bind.param])->dims[bind.axis];
       } else if (bind.axis > 0) {
         extent = AsTensor(slots[bind.param])->dims[bind.axis - 1];
@@ -281,10 +275,8 @@ bool PendingCalls::RunRows(KernelCaller& runner, size_t first, size_t count) {
   std::byte* block = staging_.get();
   void** buffers = runner.buffers_.data();
   for (size_t i = 0; i < rows_.size(); ++i) {
-    bool is_shared = i < params && std::ranges::binary_search(kernel.batch->shared, static_cast<uint32_t>(i));
-    if (is_shared) {
-      Slot& slot = SlotsOf(call)[i];
-      buffers[i] = kernel.params[i].scalar ? static_cast<void*>(&slot) : ElementsOf(AsTensor(slot));
+    if (i < params && IsShared(kernel, i)) {
+      buffers[i] = RowOf(call, i);
       continue;
     }
     bool is_in_place = AreTogether(i, first, count);

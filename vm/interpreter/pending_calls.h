@@ -53,7 +53,6 @@ inline void* ElementsOf(Tensor* tensor) {
 struct PendingStats {
   int64_t calls = 0;   // that waited
   int64_t groups = 0;  // calls of a level that may run as one
-  int64_t runs = 0;    // of the queue
 };
 
 // Lets a run wait until the queue that it shares with others runs.
@@ -84,7 +83,6 @@ class PendingCalls {
   // `kernels`: of the linked program; outlive the queue.
   explicit PendingCalls(std::span<const KernelInfo> kernels);
 
-  bool empty() const { return calls_.empty(); }
   bool is_full() const { return calls_.size() >= kMaxCalls; }
 
   // Returns the level of the call that gives a tensor; 0 if its elements are there.

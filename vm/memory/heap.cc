@@ -196,6 +196,7 @@ Tensor* Heap::NewView(Tensor* owner, std::span<const int64_t> dims) {
 }
 
 void Heap::Free(Object* object) {
+  // A view of what others have, too, is freed without a list: rows of blocks are.
   if (auto* tensor = reinterpret_cast<Tensor*>(object); object->layout == kTensorLayout &&
                                                         tensor->storage == TensorStorage::kView &&
                                                         tensor->owner->count > 1 && tensor->owner->count < kImmortal) {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "compiler/import/random_numbers.h"
 
 namespace rvm::importing {
@@ -50,6 +51,12 @@ absl::Status Frame::Finish(ImportedModel& result) {
   }
   result.weights = std::move(emit_.weights());
   return absl::OkStatus();
+}
+
+void Frame::NameResults(ImportedModel& result) {
+  ir::AttrValue::List names;
+  for (const std::string& name : result.outputs) names.emplace_back(ReadableText(name));
+  result.module.FindFunction("main")->function->attrs.Set("result_names", std::move(names));
 }
 
 bool Frame::Spend(absl::FunctionRef<void(const absl::Status&)> refuse, std::string_view what) {

@@ -37,6 +37,8 @@ class Frame {
   builder::Value Result(const Operands& operands);
   // Stores the module and its weights, or returns an error that lists all refusals.
   absl::Status Finish(ImportedModel& result);
+  // After that: the results of `@main` have the names of the model's outputs.
+  static void NameResults(ImportedModel& result);
 
   // ---- nodes
   // Counts one conversion of a node. Returns false, and refuses the node once, if there were too many.

@@ -451,9 +451,7 @@ absl::StatusOr<ImportedModel> Importer::Import() {
     return outputs;
   });
   RVM_RETURN_IF_ERROR(Finish(result));
-  ir::AttrValue::List names;
-  for (const std::string& name : result.outputs) names.emplace_back(ReadableText(name));
-  result.module.FindFunction("main")->function->attrs.Set("result_names", std::move(names));
+  NameResults(result);
   return result;
 }
 
