@@ -87,7 +87,8 @@ void WriteResults(JsonWriter& json, const Executable& executable, const Entry& e
 
 std::string SignatureJson(const Executable& executable) {
   JsonWriter json;
-  json.BeginObject().Field("class", executable.is_native() ? "native" : "portable").Key("types").BeginArray();
+  json.BeginObject().Field("class", executable.is_native() ? "native" : "portable");
+  json.Field("variants", static_cast<int64_t>(executable.batch_variants.size())).Key("types").BeginArray();
   for (uint32_t i = 0; i < executable.types.size(); ++i) WriteType(json, executable, TypeId(i));
   json.EndArray().Key("adts").BeginArray();
   for (const AdtDesc& adt : executable.adts) {

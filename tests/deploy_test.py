@@ -153,7 +153,7 @@ def ask(url, body=None, timeout=30):
     request = urllib.request.Request(url, None if body is None else json.dumps(body).encode(), {"Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(request, timeout=timeout) as answer:
-            return answer.status, json.load(answer)
+            return answer.status, json.loads(answer.read() or b"null")
     except urllib.error.HTTPError as error:
         return error.code, json.loads(error.read() or b"null")
 
@@ -183,8 +183,9 @@ class Examples(relayvm.TestCase):
         self.assertEqual(score([3, 1, 4]), 5.25)
 
 
-@unittest.skipUnless(os.environ.get("RELAYVM_SOAK"), "only with --long")
-class Engines(relayvm.TestCase):
+class WithEngines(relayvm.TestCase):
+    """A test case that installs engines and starts them."""
+
     def environment(self, name, *packages):
         """The interpreter of an environment with the packages, and its variables."""
         folder = os.path.join(os.environ.get("RELAYVM_DEPLOY") or os.path.join(relayvm.ROOT, "build/deploy"), name)
@@ -201,16 +202,16 @@ class Engines(relayvm.TestCase):
 
     def setUp(self):
         self.folder = self.enterContext(tempfile.TemporaryDirectory())
-        self.model = relayvm.compile_file(f"{EXAMPLES}/words.relay", os.path.join(self.folder, "words.rvm"))
 
     def start(self, *command, ready, environment, seconds=120, **options):
-        """Starts a server, which ends with the test; waits until `ready` answers with 200."""
+        """Starts a server, which ends with the test; waits until `ready` answers with 200. Returns the process."""
         log = os.path.join(self.folder, "log.txt")
         with open(log, "w", encoding="utf-8") as out:
             process = subprocess.Popen(command, env=environment, stdout=out, stderr=out, start_new_session=True, **options)
 
         def end():
-            os.killpg(process.pid, signal.SIGTERM)
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
             try:
                 process.wait(timeout=30)
             except subprocess.TimeoutExpired:
@@ -222,12 +223,19 @@ class Engines(relayvm.TestCase):
         while time.monotonic() < limit and process.poll() is None:
             try:
                 if ask(ready, timeout=2)[0] == 200:
-                    return
+                    return process
             except OSError:
                 pass
             time.sleep(0.2)
         with open(log, encoding="utf-8") as file:
             self.fail(f"the server is not ready:\n{file.read()[-3000:]}")
+
+
+@unittest.skipUnless(os.environ.get("RELAYVM_SOAK"), "only with --long")
+class Engines(WithEngines):
+    def setUp(self):
+        super().setUp()
+        self.model = relayvm.compile_file(f"{EXAMPLES}/words.relay", os.path.join(self.folder, "words.rvm"))
 
     def check_protocol(self, url):
         """Metadata, answers and mistakes at the address of a model."""

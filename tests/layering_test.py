@@ -32,6 +32,7 @@ MAY_USE = {
     "include": set(),
     "capi": {"base", "serialization", "vm", "include"},
     "capi/compiler": {"base", "serialization", "compiler", "include", "capi"},
+    "integrations": {"base", "include"},
     "tools": EVERYTHING,
     "tools/relayvm_runtime": {"base", "serialization", "vm", "kernels/abi", "kernels/runtime", "tools"},
     "tests": EVERYTHING,
@@ -66,7 +67,8 @@ SHARED = {
     ("kernels/codegen", "kernels/runtime/cpu_features.h"),
 }
 FILE_LINES = 900
-TOP = ["base", "serialization", "kernels", "native", "vm", "compiler", "include", "capi", "tools", "tests", "benchmarks"]
+TOP = ["base", "serialization", "kernels", "native", "vm", "compiler", "include", "capi", "integrations", "tools", "tests",
+       "benchmarks"]
 
 
 def sources():
@@ -223,7 +225,7 @@ class Layering(relayvm.TestCase):
 
     def test_top_folders_answer_their_question(self):
         for top in ["base", "serialization", "kernels", "native", "vm", "compiler", "tools", "tests", "benchmarks",
-                    "examples", "capi"]:
+                    "examples", "capi", "integrations"]:
             with self.subTest(top):
                 readme = os.path.join(relayvm.ROOT, top, "README.md")
                 self.assertTrue(os.path.exists(readme), f"{top}/README.md is missing")

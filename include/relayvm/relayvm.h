@@ -109,7 +109,7 @@ RVM_API size_t rvm_program_entry_count(const rvm_program* program);
 RVM_API const char* rvm_program_entry_name(const rvm_program* program, size_t entry);
 /* "fn (%x: Tensor[(n, 3), float32]) -> List[int32]" */
 RVM_API const char* rvm_program_entry_type(const rvm_program* program, size_t entry);
-/* The same for bindings, as JSON: {"class": "native" or "portable",
+/* The same for bindings, as JSON: {"class": "native" or "portable", "variants": kernels that have one for many calls,
  *  "types": [{"kind": "tensor", "dtype": "float32", "shape": [null, 3], "text": "Tensor[(?, 3), float32]"},
  *            {"kind": "tuple" or "ref", "fields": [TYPE...]}, {"kind": "adt", "adt": ADT},
  *            {"kind": "closure", "parameters": [TYPE...], "result": TYPE}...],

@@ -207,7 +207,11 @@ class Value {
 class Program {
  public:
   static Result<Program> LoadFile(const std::string& path, bool allow_native = false) {
-    rvm_load_options options = Options(allow_native);
+    return LoadFile(path, Options(allow_native));
+  }
+  // struct_size is set here.
+  static Result<Program> LoadFile(const std::string& path, rvm_load_options options) {
+    options.struct_size = sizeof(options);
     rvm_program* out = nullptr;
     return Make(rvm_program_load_file(path.c_str(), &options, &out), out);
   }

@@ -1,4 +1,4 @@
-"""Makes what is given to users, in build/dist: a tarball, a Debian package and both wheels. `./run dist` calls it.
+"""Makes what is given to users, in build/dist: a tarball, a Debian package, both wheels and the backend for Triton. `./run dist` calls it.
 
 The same commit gives the same bytes: times are those of the commit, orders are sorted. The tarball and the wheels bring
 the libraries that not every Linux with glibc 2.36 has; the Debian package depends on Debian's.
@@ -26,6 +26,7 @@ VERSION = wheels.version()
 PROGRAMS = {"relayvm": wheels.built("//tools/relayvm:relayvm"),
             "relayvm-run": wheels.built("//tools/relayvm_runtime:relayvm-run")}
 LIBRARIES = {"relayvm": wheels.built(wheels.RUNTIME.targets[0]), "relayvm_compiler": wheels.built(wheels.COMPILER.targets[0])}
+TRITON = "//integrations/triton:libtriton_relayvm.so"
 DEBIAN_LIB = "lib/x86_64-linux-gnu"
 
 
@@ -123,6 +124,13 @@ def install(prefix, date, lib="lib"):
     install_documents(prefix)
 
 
+def install_triton(folder):
+    """The backend for Triton Inference Server as the server looks for it: `folder` is relayvm/ of its backend directory."""
+    library = wheels.built(TRITON)
+    for name, path in [(os.path.basename(library), library), *wheels.needed(library)]:
+        copy(path, os.path.join(folder, name))
+
+
 def files_below(folder):
     """Paths of all folders and files, sorted."""
     found = []
@@ -138,8 +146,18 @@ def make_tarball(out, staging, date):
     for path in [*PROGRAMS.values(), *LIBRARIES.values()]:
         for base, library in wheels.needed(path):
             copy(library, os.path.join(prefix, "lib", base))
-    path = os.path.join(out, f"{name}.tar.gz")
+    return write_tarball(os.path.join(out, f"{name}.tar.gz"), prefix, date)
 
+
+def make_triton_tarball(out, staging, date):
+    folder = os.path.join(staging, "triton/relayvm")
+    install_triton(folder)
+    copy(os.path.join(ROOT, "LICENSE"), os.path.join(folder, "LICENSE"))
+    return write_tarball(os.path.join(out, f"{NAME}-triton-{VERSION}-linux-x86_64.tar.gz"), folder, date)
+
+
+def write_tarball(path, folder, date):
+    """An archive with `folder` under its own name."""
     def plain(entry):
         entry.mtime, entry.uid, entry.gid, entry.uname, entry.gname = date, 0, 0, "root", "root"
         return entry
@@ -147,8 +165,8 @@ def make_tarball(out, staging, date):
     # The tar first: a time in the head of the gzip file would differ.
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for file in [prefix, *files_below(prefix)]:
-            archive.add(file, os.path.relpath(file, staging), recursive=False, filter=plain)
+        for file in [folder, *files_below(folder)]:
+            archive.add(file, os.path.relpath(file, os.path.dirname(folder)), recursive=False, filter=plain)
     with open(path, "wb") as file:
         file.write(gzip.compress(data.getvalue(), compresslevel=6, mtime=0))
     return path
@@ -198,7 +216,7 @@ def main():
     staging = os.path.join(out, "staging")
     os.makedirs(staging)
     os.umask(0o022)
-    made = [make_tarball(out, staging, date), make_debian_package(out, staging, date),
+    made = [make_tarball(out, staging, date), make_triton_tarball(out, staging, date), make_debian_package(out, staging, date),
             *(os.path.join(out, wheel.build(out, editable=False)) for wheel in (wheels.RUNTIME, wheels.COMPILER))]
     shutil.rmtree(staging)
     lines = []
