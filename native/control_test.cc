@@ -323,7 +323,7 @@ TEST_F(ControlTest, FuelIsTheSame) {
     Both("spin", {Int(30)}, fuel);
   }
   // Beyond one budget.
-  for (int64_t fuel : {16384, 16385, 49'999, 50'000, 50'001}) {
+  for (int64_t fuel : {1024, 1025, 5120, 16384, 49'999, 50'000, 50'001}) {
     Both("spin", {Int(50'001)}, fuel);
     Both("even", {Int(50'000), Int(0)}, fuel);
   }
@@ -344,8 +344,9 @@ TEST_F(ControlTest, LoopsPayForWhatTheyRun) {
       Both("nested", {Int(n), Int(4)}, fuel);
     }
   }
-  constexpr int64_t kBudget = 16384;
-  for (int64_t n : {kBudget - 1, kBudget, kBudget + 1, 2 * kBudget}) {
+  // The first poll of a run comes after so many payments; later ones come by time.
+  constexpr int64_t kBudget = 1024;
+  for (int64_t n : {kBudget - 1, kBudget, kBudget + 1, 2 * kBudget, 5 * kBudget, 5 * kBudget + 1, 21 * kBudget}) {
     for (int64_t more = -2; more <= 2; ++more) {
       for (const char* entry : {"squares", "spin", "large"}) Both(entry, {Int(n)}, n + more);
       Both("first", {Int(n + 1), Int((n - 1) * (n - 1))}, 2 * n + more);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kernels/abi/machine_abi.h"
@@ -83,6 +84,32 @@ void FunctionEmitter::WriteFields(Value* cell, const Operand& fields) {
   }
 }
 
+// Looks for the first block in the list at `list` in the heap that is not among those found `before`, which are there.
+FunctionEmitter::FreeBlock FunctionEmitter::FindBlock(int64_t list, std::span<const FreeBlock> before) {
+  FreeBlock free = {.list_offset = list};
+  free.heap = LoadMachine(offsetof(RvmMachine, heap));
+  free.list = At(free.heap, list);
+  Value* place = free.list;
+  for (const FreeBlock& other : before) place = other.list_offset == list ? other.block : place;
+  free.block = b_.CreateLoad(b_.getPtrTy(), place);
+  Value* allocations = Load(b_.getInt64Ty(), free.heap, offsetof(RvmHeap, allocations));
+  free.count = b_.CreateAdd(allocations, Int(static_cast<int64_t>(before.size()) + 1));
+  Value* fail_at = Load(b_.getInt64Ty(), free.heap, offsetof(RvmHeap, fail_at));
+  free.is_there = b_.CreateAnd(b_.CreateIsNotNull(free.block), b_.CreateICmpNE(free.count, fail_at));
+  return free;
+}
+
+// Takes it off its list, and counts that.
+void FunctionEmitter::TakeBlock(const FreeBlock& free, int64_t bytes) {
+  llvm::Type* i64 = b_.getInt64Ty();
+  b_.CreateStore(b_.CreateLoad(b_.getPtrTy(), free.block), free.list);
+  Store(free.count, free.heap, offsetof(RvmHeap, allocations));
+  Value* live = b_.CreateAdd(Load(i64, free.heap, offsetof(RvmHeap, live_bytes)), Int(bytes));
+  Store(live, free.heap, offsetof(RvmHeap, live_bytes));
+  Value* peak = Load(i64, free.heap, offsetof(RvmHeap, peak_bytes));
+  Store(b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, peak, live), free.heap, offsetof(RvmHeap, peak_bytes));
+}
+
 // A cell without fields. The fast path is Heap::TryNewCell's, from the free list of its size.
 FunctionEmitter::Value* FunctionEmitter::NewCell(uint16_t layout) {
   const CellLayout& cell = m_.executable().layouts[layout];
@@ -90,23 +117,13 @@ FunctionEmitter::Value* FunctionEmitter::NewCell(uint16_t layout) {
   auto slowly = [&]() -> Value* { return Import("rvm_new_cell", {Int(layout + 1)}); };
   // References may have a slot for the cycle collector, which the VM knows.
   if (cell.kind == CellKind::kRef || bytes > kRvmMaxCellBytes) return slowly();
-  llvm::Type* i64 = b_.getInt64Ty();
-  Value* heap = LoadMachine(offsetof(RvmMachine, heap));
-  Value* list = At(heap, PoolOffset(offsetof(RvmPool, free)) + bytes);
-  Value* block = b_.CreateLoad(b_.getPtrTy(), list);
-  Value* count = b_.CreateAdd(Load(i64, heap, offsetof(RvmHeap, allocations)), Int(1));
-  Value* must_fail = b_.CreateICmpEQ(count, Load(i64, heap, offsetof(RvmHeap, fail_at)));
+  FreeBlock free = FindBlock(PoolOffset(offsetof(RvmPool, free)) + bytes);
   auto quickly = [&]() -> Value* {
-    b_.CreateStore(b_.CreateLoad(b_.getPtrTy(), block), list);
-    Store(count, heap, offsetof(RvmHeap, allocations));
-    Value* live = b_.CreateAdd(Load(i64, heap, offsetof(RvmHeap, live_bytes)), Int(bytes));
-    Store(live, heap, offsetof(RvmHeap, live_bytes));
-    Value* peak = Load(i64, heap, offsetof(RvmHeap, peak_bytes));
-    Store(b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, peak, live), heap, offsetof(RvmHeap, peak_bytes));
-    WriteHeader(block, layout);
-    return block;
+    TakeBlock(free, bytes);
+    WriteHeader(free.block, layout);
+    return free.block;
   };
-  return Choose(b_.CreateOr(b_.CreateIsNull(block), must_fail), /*is_rare=*/true, slowly, quickly);
+  return Choose(b_.CreateNot(free.is_there), /*is_rare=*/true, slowly, quickly);
 }
 
 // Frees a cell whose fields have been moved out: Heap::FreeShell.

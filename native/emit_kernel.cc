@@ -1,29 +1,49 @@
-// Direct calls of kernels that give scalars: no tensor is made for a result, so that all a call needs is addresses and
-// extents. Small kernels become part of the function.
+// Direct calls of kernels: those that give scalars, or small tensors of fixed shapes. All that such a call needs is
+// addresses and extents. Small kernels become part of the function.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "kernels/abi/kernel_abi.h"
 #include "kernels/abi/machine_abi.h"
+#include "native/direct_call.h"
 #include "native/function_emitter.h"
 
 namespace rvm::native {
 namespace {
 
+// Maximum size of a result, in bytes: what the pool has.
+constexpr int64_t kMaxResultBytes = kRvmMaxBlockBytes - kRvmTensorHeaderBytes;
+
 bool IsSymbolOrConstant(const Dim& dim) { return dim.is_const() || dim.kind() == DimKind::kVar; }
 
+// Whether the result may be made by the code. A tensor of a dynamic call has its extents behind its header.
+bool IsSmallTensor(const KernelTensor& tensor, bool is_static) {
+  constexpr size_t kMaxRankInHeader = 3;
+  if (!is_static && tensor.dims.size() > kMaxRankInHeader) return false;
+  int64_t bytes = tensor.dtype.bytes();
+  for (const Dim& dim : tensor.dims) {
+    if (!dim.is_const() || dim.constant() < 0 || dim.constant() > kMaxResultBytes) return false;
+    bytes *= std::max<int64_t>(dim.constant(), 1);
+    if (bytes > kMaxResultBytes) return false;
+  }
+  return true;
+}
+
 // Whether the code of the call can do all that KernelCaller does for this kernel.
-bool IsDirect(const KernelDesc& kernel) {
-  for (const KernelTensor& result : kernel.results) {
-    if (!result.dims.empty()) return false;
+bool IsDirect(const KernelDesc& kernel, bool is_static) {
+  if (!std::all_of(kernel.results.begin(), kernel.results.end(),
+                   [&](const KernelTensor& result) { return IsSmallTensor(result, is_static); })) {
+    return false;
   }
   for (const KernelTensor& param : kernel.params) {
-    for (const Dim& dim : param.dims) {
-      if (!IsSymbolOrConstant(dim)) return false;
-    }
+    if (!std::all_of(param.dims.begin(), param.dims.end(), IsSymbolOrConstant)) return false;
   }
-  return kernel.values.empty() && kernel.checks.empty() && kernel.workspace.AsConst() == 0;
+  std::optional<int64_t> workspace = kernel.workspace.AsConst();
+  return kernel.values.empty() && kernel.checks.empty() && kernel.updates.empty() && workspace.has_value() &&
+         *workspace >= 0 && *workspace <= kRvmMinWorkspaceBytes;
 }
 
 }  // namespace
@@ -37,9 +57,10 @@ FunctionEmitter::Value* FunctionEmitter::ElementOf(Value* address, DataType dtyp
 }
 
 // Stores the address of each argument, and the extents of the kernel's symbols. Gives whether the call may be direct:
-// all elements are on the host, and extents are as the kernel has them.
-FunctionEmitter::Value* FunctionEmitter::BindArguments(const KernelDesc& kernel, const Operand& args, Value* buffers,
-                                                       Value* dims, Value* scalars) {
+// all elements are on the host, extents are as the kernel has them, and there is scratch memory if it needs any.
+FunctionEmitter::Value* FunctionEmitter::BindArguments(DirectCall& call) {
+  const KernelDesc& kernel = call.kernel;
+  const Operand& args = call.args;
   Value* fits = b_.getTrue();
   std::vector<Value*> symbols(kernel.num_symbols, nullptr);
   Value* constants = LoadMachine(offsetof(RvmMachine, constants));
@@ -47,16 +68,16 @@ FunctionEmitter::Value* FunctionEmitter::BindArguments(const KernelDesc& kernel,
     uint16_t arg = args.u16(i);
     bool is_constant = (arg & kConstantArg) != 0;
     if (kernel.params[i].dims.empty() && !is_constant) {
-      Value* slot = At(scalars, int64_t{i} * 8);
+      Value* slot = At(call.scalars, int64_t{i} * 8);
       b_.CreateStore(m_.ToSlot(b_, Get(arg)), slot);
-      Store(slot, buffers, int64_t{i} * 8);
+      Store(slot, call.buffers, int64_t{i} * 8);
       continue;
     }
     Value* tensor = is_constant ? Load(b_.getPtrTy(), constants, int64_t{arg & ~kConstantArg} * 8)
                                 : Get(arg & static_cast<uint16_t>(~kMovedArg));
     Value* data = Load(b_.getPtrTy(), tensor, kRvmTensorDataOffset);
     fits = b_.CreateAnd(fits, b_.CreateIsNotNull(data));
-    Store(data, buffers, int64_t{i} * 8);
+    Store(data, call.buffers, int64_t{i} * 8);
     if (at_.opcode() != Opcode::kCallKernelDynamic || kernel.params[i].dims.empty()) continue;
     Value* extents = Load(b_.getPtrTy(), tensor, kRvmTensorDimsOffset);
     for (size_t axis = 0; axis < kernel.params[i].dims.size(); ++axis) {
@@ -67,52 +88,76 @@ FunctionEmitter::Value* FunctionEmitter::BindArguments(const KernelDesc& kernel,
         fits = b_.CreateAnd(fits, b_.CreateICmpEQ(extent, expected));
       } else {
         symbols[static_cast<size_t>(dim.id())] = extent;
-        Store(extent, dims, dim.id() * 8);
+        Store(extent, call.dims, dim.id() * 8);
       }
     }
   }
+  if (kernel.workspace.AsConst() != 0) {
+    Value* context = LoadMachine(offsetof(RvmMachine, kernel_context));
+    fits = b_.CreateAnd(fits, b_.CreateIsNotNull(Load(b_.getPtrTy(), context, offsetof(RvmKernelContext, workspace))));
+  }
   return fits;
+}
+
+// Drops the arguments that the call consumes and no result has taken.
+void FunctionEmitter::DropArguments(const DirectCall& call) {
+  for (uint32_t i = 0; i < call.args.count; ++i) {
+    if (!call.IsMoved(i)) continue;
+    auto drop = [&] { Drop(Get(call.RegisterOf(i)), /*may_be_immediate=*/false); };
+    if (call.is_taken[i] == nullptr) {
+      drop();
+    } else {
+      If(b_.CreateNot(call.is_taken[i]), /*is_rare=*/false, drop);
+    }
+  }
+}
+
+// Runs the kernel's machine code on the arguments that were bound.
+void FunctionEmitter::RunDirectly(DirectCall& call) {
+  std::vector<Value*> tensors = MakeResults(call);
+  Value* context = LoadMachine(offsetof(RvmMachine, kernel_context));
+  auto* type = llvm::FunctionType::get(b_.getInt32Ty(), {b_.getPtrTy(), b_.getPtrTy(), b_.getPtrTy()}, false);
+  Value* code = m_.SmallKernel(call.index);
+  if (code == nullptr) code = CodeOfKernel(call.index);
+  llvm::CallInst* run = b_.CreateCall(type, code, {call.buffers, call.dims, context});
+  run->addFnAttr(llvm::Attribute::NoUnwind);
+  run->setTailCallKind(llvm::CallInst::TCK_NoTail);
+  Value* attention = LoadMachine(offsetof(RvmMachine, attention));
+  Value* wanted = b_.CreateLoad(b_.getInt32Ty(), attention, /*isVolatile=*/true);
+  If(b_.CreateICmpNE(b_.CreateOr(run, wanted), b_.getInt32(0)), /*is_rare=*/true,
+     [&] { Import("rvm_after_kernel", {Int(call.index), b_.CreateZExt(run, b_.getInt64Ty())}); });
+  DropArguments(call);
+  for (uint32_t i = 0; i < call.dsts.count; ++i) {
+    Value* place = At(call.scalars, (int64_t{call.args.count} + i) * 8);
+    Set(call.dsts.u16(i), tensors[i] != nullptr ? tensors[i] : ElementOf(place, call.kernel.results[i].dtype));
+  }
+}
+
+// The machine code of a kernel; null if it has none for the host.
+FunctionEmitter::Value* FunctionEmitter::CodeOfKernel(uint32_t index) {
+  return m_.LoadConstant(b_, At(LoadMachine(offsetof(RvmMachine, kernels)), int64_t{index} * 8));
 }
 
 // Calls the kernel's machine code. The function of the VM `import` makes the call where that is not possible.
 void FunctionEmitter::EmitKernel(llvm::StringRef import, llvm::ArrayRef<Value*> more) {
   uint32_t index = OperandOf("kernel").u32();
   const KernelDesc& kernel = m_.executable().kernels[index];
-  if (!IsDirect(kernel)) return EmitOnFrame(import, more);
-  const Operand& args = OperandOf("args");
-  const Operand& dsts = OperandOf("dsts");
+  if (!IsDirect(kernel, at_.opcode() != Opcode::kCallKernelDynamic)) return EmitOnFrame(import, more);
+  DirectCall call = {kernel, index, OperandOf("args"), OperandOf("dsts"), NewBlock("by_the_vm")};
   llvm::IRBuilder<> entry(&function_->getEntryBlock(), function_->getEntryBlock().begin());
   auto array = [&](size_t count) { return entry.CreateAlloca(b_.getInt64Ty(), entry.getInt64(count + 1)); };
-  Value* buffers = array(args.count + dsts.count);
-  Value* dims = array(kernel.num_symbols);
-  Value* scalars = array(args.count + dsts.count);
-  Value* fits = BindArguments(kernel, args, buffers, dims, scalars);
-  Value* table = LoadMachine(offsetof(RvmMachine, kernels));
-  Value* code = m_.LoadConstant(b_, At(table, int64_t{index} * 8));
-  Block *direct = NewBlock("direct"), *otherwise = NewBlock("by_the_vm"), *done = NewBlock("called");
-  b_.CreateCondBr(b_.CreateAnd(fits, b_.CreateIsNotNull(code)), direct, otherwise);
-
+  call.buffers = array(call.args.count + call.dsts.count);
+  call.dims = array(kernel.num_symbols);
+  call.scalars = array(call.args.count + call.dsts.count);
+  call.is_taken.resize(call.args.count, nullptr);
+  Value* fits = b_.CreateAnd(BindArguments(call), b_.CreateIsNotNull(CodeOfKernel(index)));
+  Block *direct = NewBlock("direct"), *done = NewBlock("called");
+  b_.CreateCondBr(fits, direct, call.by_the_vm);
   b_.SetInsertPoint(direct);
-  auto place_of_result = [&](uint32_t i) { return At(scalars, int64_t{args.count + i} * 8); };
-  for (uint32_t i = 0; i < dsts.count; ++i) Store(place_of_result(i), buffers, int64_t{args.count + i} * 8);
-  Value* context = LoadMachine(offsetof(RvmMachine, kernel_context));
-  auto* type = llvm::FunctionType::get(b_.getInt32Ty(), {b_.getPtrTy(), b_.getPtrTy(), b_.getPtrTy()}, false);
-  Value* small = m_.SmallKernel(index);
-  llvm::CallInst* call = b_.CreateCall(type, small != nullptr ? small : code, {buffers, dims, context});
-  call->addFnAttr(llvm::Attribute::NoUnwind);
-  call->setTailCallKind(llvm::CallInst::TCK_NoTail);
-  Value* attention = LoadMachine(offsetof(RvmMachine, attention));
-  Value* wanted = b_.CreateLoad(b_.getInt32Ty(), attention, /*isVolatile=*/true);
-  If(b_.CreateICmpNE(b_.CreateOr(call, wanted), b_.getInt32(0)), /*is_rare=*/true,
-     [&] { Import("rvm_after_kernel", {Int(index), b_.CreateZExt(call, b_.getInt64Ty())}); });
-  for (uint32_t i = 0; i < args.count; ++i) {
-    bool is_moved = (args.u16(i) & (kConstantArg | kMovedArg)) == kMovedArg;
-    if (is_moved) Drop(Get(args.u16(i) & static_cast<uint16_t>(~kMovedArg)), /*may_be_immediate=*/false);
-  }
-  for (uint32_t i = 0; i < dsts.count; ++i) Set(dsts.u16(i), ElementOf(place_of_result(i), kernel.results[i].dtype));
+  RunDirectly(call);
   b_.CreateBr(done);
 
-  b_.SetInsertPoint(otherwise);
+  b_.SetInsertPoint(call.by_the_vm);
   EmitOnFrame(import, more);
   b_.CreateBr(done);
   b_.SetInsertPoint(done);

@@ -87,6 +87,14 @@ class FunctionEmitter {
   void Retain(Value* pointer, bool may_be_immediate);
   void Drop(Value* pointer, bool may_be_immediate);
   void CheckConstructor(uint16_t cell, uint16_t layout);
+  // A block of a list of free ones.
+  struct FreeBlock {
+    Value *heap, *list, *block, *count;
+    Value* is_there;  // and the allocation does not fail for a test
+    int64_t list_offset;
+  };
+  FreeBlock FindBlock(int64_t list, std::span<const FreeBlock> before = {});
+  void TakeBlock(const FreeBlock& free, int64_t bytes);
   Value* NewCell(uint16_t layout);
   void WriteHeader(Value* cell, uint16_t layout);
   void WriteFields(Value* cell, const Operand& fields);
@@ -95,8 +103,20 @@ class FunctionEmitter {
   void Unpack(bool keeps_shell);
 
   // ---- kernels: emit_kernel.cc
+  struct DirectCall;
   void EmitKernel(llvm::StringRef import, llvm::ArrayRef<Value*> more = {});
-  Value* BindArguments(const KernelDesc& kernel, const Operand& args, Value* buffers, Value* dims, Value* scalars);
+  Value* BindArguments(DirectCall& call);
+  void RunDirectly(DirectCall& call);
+  Value* CodeOfKernel(uint32_t index);
+  void DropArguments(const DirectCall& call);
+  // ---- their results: emit_result.cc
+  std::vector<Value*> MakeResults(DirectCall& call);
+  Value* TakeArgument(DirectCall& call, uint32_t result);
+  std::vector<FreeBlock> FindBlocks(const DirectCall& call, std::span<const uint32_t> wanted);
+  Value* NewTensor(const DirectCall& call, uint32_t result, const FreeBlock& block);
+  void MakeOnHeap(DirectCall& call, std::span<const uint32_t> results, std::vector<Value*>& tensors);
+  Value* PlaceTensor(const KernelTensor& type, uint32_t offset);
+  void WriteTensor(Value* place, const KernelTensor& type, bool is_planned);
   // An element as a register holds it.
   Value* ElementOf(Value* address, DataType dtype);
 

@@ -122,6 +122,17 @@ Value* ModuleEmitter::Overflow(llvm::IRBuilder<>& b, Value* machine, uint32_t in
   return b.CreateConstInBoundsGEP1_64(b.getInt64Ty(), LoadConstant(b, place), index);
 }
 
+llvm::Constant* ModuleEmitter::Extents(std::span<const uint64_t> extents) {
+  llvm::Constant* array = llvm::ConstantDataArray::get(context(), llvm::ArrayRef(extents.data(), extents.size()));
+  llvm::GlobalVariable*& global = extents_[array];
+  if (global == nullptr) {
+    global = new llvm::GlobalVariable(module_, array->getType(), /*isConstant=*/true, llvm::GlobalValue::PrivateLinkage,
+                                      array, "extents");
+    global->setAlignment(llvm::Align(8));
+  }
+  return global;
+}
+
 llvm::LoadInst* ModuleEmitter::LoadConstant(llvm::IRBuilder<>& b, Value* place) const {
   llvm::LoadInst* load = b.CreateLoad(b.getPtrTy(), place);
   load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context(), {}));

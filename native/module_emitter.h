@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/IR/DIBuilder.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
@@ -53,6 +54,8 @@ class ModuleEmitter {
                                           std::span<llvm::Type* const> types);
   // Calls a function of the VM (machine_imports.def).
   llvm::CallInst* CallImport(llvm::IRBuilder<>& b, llvm::StringRef name, llvm::ArrayRef<llvm::Value*> args);
+  // The extents of a shape, in constant memory.
+  llvm::Constant* Extents(std::span<const uint64_t> extents);
   // Loads a pointer that never changes while functions run.
   llvm::LoadInst* LoadConstant(llvm::IRBuilder<>& b, llvm::Value* place) const;
   // Bits of a 64-bit slot as a value of the register type `type`, and back.
@@ -69,6 +72,7 @@ class ModuleEmitter {
   llvm::Module& module_;
   llvm::DIBuilder places_builder_;
   llvm::FunctionType* relay_type_;
+  llvm::DenseMap<llvm::Constant*, llvm::GlobalVariable*> extents_;  // by their array
   std::vector<llvm::Function*> small_kernels_;
   std::vector<llvm::Function*> functions_;
   std::vector<llvm::DISubprogram*> places_;  // whose lines are units of bytecode, from 1

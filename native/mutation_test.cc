@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "kernels/codegen/kernel_compiler.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Instructions.h"
@@ -126,7 +127,7 @@ constexpr int64_t kSmallFuel = 30, kFuel = 1'000'000;
 
 class Subject {
  public:
-  explicit Subject(const std::string& path) {
+  explicit Subject(const std::string& path) : name_(path.substr(path.rfind('/') + 1)) {
     std::stringstream text;
     text << std::ifstream(path).rdbuf();
     executable_ = *Verify(*Assemble(text.str()));
@@ -162,6 +163,21 @@ class Subject {
     int status = 0;
     waitpid(child, &status, 0);
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+
+  const std::string& name() const { return name_; }
+  // The place of a bug, for people: the function, and the number of the place among those of the kind in it.
+  std::string PlaceOf(const Bug& bug, size_t n) const {
+    std::string place;
+    auto named = Compile([&](llvm::Module& module) {
+      std::vector<Instruction*> sites = SitesOf(bug, module);
+      const llvm::Function* function = sites[n]->getFunction();
+      size_t number = 0;
+      for (size_t i = 0; i < n; ++i) number += sites[i]->getFunction() == function ? 1 : 0;
+      auto index = static_cast<size_t>(std::strtol(function->getName().drop_front(5).str().c_str(), nullptr, 10));
+      place = absl::StrCat(name_, " ", (*executable_)->functions[index].name, " ", number);
+    });
+    return place;
   }
 
   static std::vector<Instruction*> SitesOf(const Bug& bug, llvm::Module& module) {
@@ -202,6 +218,7 @@ class Subject {
     return true;
   }
 
+  std::string name_;
   std::shared_ptr<const VerifiedExecutable> executable_;
   std::vector<Case> cases_;
 };
@@ -228,7 +245,11 @@ TEST(Mutations, EveryKindIsSeen) {
         });
         if (!is_run) continue;
         ++planted;
-        seen += subject.IsRight([&](llvm::Module& module) { bug.plant(*Subject::SitesOf(bug, module)[n]); }) ? 0 : 1;
+        if (subject.IsRight([&](llvm::Module& module) { bug.plant(*Subject::SitesOf(bug, module)[n]); })) {
+          std::printf("unseen: %s: %s\n", bug.name, subject.PlaceOf(bug, n).c_str());
+        } else {
+          ++seen;
+        }
       }
     }
     EXPECT_GT(seen, 0u) << bug.name << ": " << planted << " planted";

@@ -3,9 +3,7 @@
 import glob
 import os
 import re
-import shutil
 import subprocess
-import tempfile
 import types
 import unittest
 import unittest.mock
@@ -244,10 +242,5 @@ class Runtime(unittest.TestCase):
             self.assertNotIn(name, symbols)
 
     def test_is_small(self):
-        with tempfile.TemporaryDirectory() as folder:
-            stripped = os.path.join(folder, "relayvm-run")
-            shutil.copy(relayvm.RUNTIME, stripped)
-            os.chmod(stripped, 0o755)
-            strip = "llvm-strip-19" if shutil.which("llvm-strip-19") else "strip"
-            relayvm.must(strip, stripped)
-            self.assertLess(os.path.getsize(stripped), 3_000_000)
+        # With its symbols, as it is built. `nm --size-sort -C` says of what it consists.
+        self.assertLessEqual(os.path.getsize(relayvm.RUNTIME), 2_400_000)

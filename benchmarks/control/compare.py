@@ -5,6 +5,7 @@ The sizes and the arrays are arguments that are read when a program runs.
 
 RELAYVM_CONTROL_PROGRAMS: a regular expression that chooses programs, such as `fib|beam`. RELAYVM_ROUNDS: how many
 processes each peer gets for each program, 10 unless given. RELAYVM_TORCH_PYTHON: a Python that has PyTorch.
+RELAYVM_JAX_PYTHON: one that has JAX and IREE.
 """
 
 import os
@@ -12,6 +13,7 @@ import re
 import statistics
 import sys
 
+import relayvm
 from control import peers
 from control.programs import PROGRAMS
 
@@ -62,6 +64,18 @@ def table_of(rows, names):
     return text + f"| geometric mean of the ratios | | {' | '.join(means)} |\n"
 
 
+def stops():
+    """How soon runs end after a cancel: another table."""
+    tool = os.path.join(relayvm.ROOT, "bazel-bin", "benchmarks", "stop", "stop_benchmark")
+    if not os.path.exists(tool):
+        return "`bazel build //benchmarks/stop:stop_benchmark` was not run: stops are not measured\n"
+    done = relayvm.run(tool, "--control", cwd=relayvm.ROOT, timeout=600)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    return ("From `Machine::Cancel` to the end of `Invoke`, with all memory given back: milliseconds of the processor that runs the "
+            "program, 200 stops of each.\n\n" + done.stdout)
+
+
 def table(folder):
     rounds = int(os.environ.get("RELAYVM_ROUNDS", ROUNDS))
     chosen, text = [], ""
@@ -77,5 +91,5 @@ def table(folder):
             rows.append((f"{program.name} {program.size}", row))
             print(program.name, {name: f"{1e3 * seconds:.2f}" for name, seconds in row.items() if seconds}, file=sys.stderr, flush=True)
     names = [peer.name for peer in chosen]
-    return (f"{text}Control flow: milliseconds of the processor, the least of {rounds} processes (of 3 for what Python runs); in brackets, divided by {names[0]}'s. "
-            f"C: {peers.CLANG} {' '.join(peers.C_FLAGS)}; a program that does not allocate counts for both columns.\n\n" + table_of(rows, names))
+    return (f"{text}Control flow: milliseconds of the processor, the least of {rounds} processes (of 3 for what Python runs, of one for IREE); in brackets, divided by {names[0]}'s. "
+            f"C: {peers.CLANG} {' '.join(peers.C_FLAGS)}; a program that does not allocate counts for both columns.\n\n" + table_of(rows, names) + "\n" + stops())

@@ -12,8 +12,9 @@ from control import programs
 HERE = os.path.join(relayvm.ROOT, "benchmarks", "control")
 WORKLOADS = programs.WORKLOADS
 CLANG = "clang-19"
-# Names the Python that has PyTorch, if it is another one.
+# Name the Pythons that have PyTorch, and JAX and IREE, if they are others.
 TORCH_PYTHON = "RELAYVM_TORCH_PYTHON"
+JAX_PYTHON = "RELAYVM_JAX_PYTHON"
 C_FLAGS = ("-O2", "-march=native", "-fwrapv")
 
 
@@ -114,13 +115,13 @@ class Python(Peer):
 
 
 class Framework(Peer):
-    """A library that is called from Python and runs the programs that `source` names."""
+    """A library that is called from Python and runs the programs that `source` names. The first of `repeat` runs compiles."""
 
-    def __init__(self, name, kind, module, source, python=sys.executable):
+    def __init__(self, name, kind, module, source, python=sys.executable, rounds=3, repeat=2):
         missing = ""
         if relayvm.run(python, "-c", f"import {module}").returncode != 0:
             missing = f"the Python that runs it has no `{module}`"
-        super().__init__(name, missing, rounds=3, repeat=2)
+        super().__init__(name, missing, rounds=rounds, repeat=repeat)
         self.kind, self.python = kind, python
         with open(f"{HERE}/{source}", encoding="utf-8") as file:
             self.source = file.read()
@@ -143,8 +144,12 @@ def relays():
 
 def all_peers():
     torch_python = os.environ.get(TORCH_PYTHON, sys.executable)
+    jax_python = os.environ.get(JAX_PYTHON, sys.executable)
     return [*relays(), Lua("LuaJIT", "luajit", True), Lua("Lua 5.4", "lua5.4", False), C("C, malloc"),
             C("C, own pool", ["-DCONTROL_POOL"], needs_pool=True), Python(),
             Framework("ONNX Runtime", "onnxruntime", "onnxruntime", "onnx_loops.py"),
             Framework("PyTorch, eager", "torch", "torch", "torch_loops.py", torch_python),
-            Framework("TorchScript", "torchscript", "torch", "torch_loops.py", torch_python)]
+            Framework("TorchScript", "torchscript", "torch", "torch_loops.py", torch_python),
+            Framework("JAX", "jax", "jax", "jax_loops.py", jax_python),
+            # Compiles before it runs; a step of a loop takes microseconds, so that one process takes up to a minute.
+            Framework("IREE", "iree", "iree.runtime, iree.compiler, jax", "jax_loops.py", jax_python, rounds=1, repeat=1)]

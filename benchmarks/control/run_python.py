@@ -1,7 +1,7 @@
 """Runs a program by something that is called from Python; prints its result and the least seconds of the processor.
 
 run_python.py python FILE N REPEAT ARRAY.npy...
-run_python.py onnxruntime|torch|torchscript NAME N REPEAT ARRAY.npy...
+run_python.py onnxruntime|torch|torchscript|jax|iree NAME N REPEAT ARRAY.npy...
 """
 
 import sys
@@ -36,6 +36,9 @@ def runner(kind, program, n, arrays):
     if kind == "onnxruntime":
         import onnx_loops  # pylint: disable=import-outside-toplevel
         return onnx_loops.runner(program, n, arrays)
+    if kind in ("jax", "iree"):
+        import jax_loops  # pylint: disable=import-outside-toplevel
+        return jax_loops.runner(program, n, arrays, by_iree=kind == "iree")
     import torch_loops  # pylint: disable=import-outside-toplevel
     return torch_loops.runner(program, n, arrays, script=kind == "torchscript")
 

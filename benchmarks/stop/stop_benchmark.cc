@@ -1,25 +1,26 @@
-// How soon a run ends after Machine::Cancel, in the middle of one long operator or of work on a big structure: the
-// worst of several runs, stopped at moments spread over the time that the whole takes. What counts is when Invoke has
-// returned, with all memory given back. In time of the processor that runs it, so that other work on the machine does
-// not count. The tables are Markdown.
+// How soon a run ends after Machine::Cancel: in control flow, the median, the 99th percentile and the worst of many
+// runs; in the middle of one long operator or of work on a big structure, the worst of several runs, stopped at moments
+// spread over the time that the whole takes. tests/limits/stop_latency.h says what counts. The tables are Markdown.
 //
-//   stop_benchmark [NAME]...    all operators of tests/limits and all structures, or those whose names begin so
-#include <pthread.h>
-#include <time.h>
+//   stop_benchmark [NAME]...    all, or the operators, structures and programs whose names begin so
+//   stop_benchmark --control    control flow
+//
+// Reads programs of benchmarks/vm from the current folder.
+#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tests/limits/long_operators.h"
+#include "tests/limits/stop_latency.h"
 #include "vm/machine.h"
 
 namespace rvm::limits {
@@ -34,45 +35,21 @@ struct Latency {
   absl::Status error;
 };
 
-double ProcessorTime(clockid_t clock) {
-  timespec time;
-  clock_gettime(clock, &time);
-  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) / 1e6;
-}
-
-// Notes how long a run takes to end that is stopped when it has had `ms`. Nothing if it was over before.
-absl::Status StopAfter(vm::Machine& machine, const std::vector<Value>& args, double ms, Latency& latency) {
-  clockid_t clock;
-  pthread_getcpuclockid(pthread_self(), &clock);
-  double stop = ProcessorTime(clock) + ms, cancelled = 0;
-  std::atomic<bool> done = false;
-  std::thread other([&] {
-    while (!done && ProcessorTime(clock) < stop) std::this_thread::sleep_for(std::chrono::microseconds(200));
-    machine.Cancel();
-    cancelled = ProcessorTime(clock);
-  });
-  absl::Status status = machine.Invoke("main", args).status();
-  double end = ProcessorTime(clock);
-  done = true;
-  other.join();
-  if (status.code() != absl::StatusCode::kCancelled) return status;
-  latency.worst = std::max(latency.worst, end - cancelled);
-  return absl::OkStatus();
-}
-
 Latency Measure(const absl::StatusOr<std::shared_ptr<const vm::Program>>& program, const std::vector<Value>& args) {
   Latency result;
   if (!program.ok()) return {.error = program.status()};
   auto limited = vm::Machine::Create(*program, {.time_limit_ms = kLongestMs});
   auto machine = vm::Machine::Create(*program, {});
   if (!limited.ok() || !machine.ok()) return {.error = absl::InternalError("no machine")};
-  double begin = ProcessorTime(CLOCK_THREAD_CPUTIME_ID);
+  double begin = ProcessorTime();
   absl::Status status = (*limited)->Invoke("main", args).status();
-  result.whole = ProcessorTime(CLOCK_THREAD_CPUTIME_ID) - begin;
+  result.whole = ProcessorTime() - begin;
   result.is_longer = status.code() == absl::StatusCode::kDeadlineExceeded;
   if (!status.ok() && !result.is_longer) result.error = status;
   for (int i = 0; i < kRuns && result.error.ok(); ++i) {
-    result.error = StopAfter(**machine, args, result.whole * 0.9 * (i + 0.5) / kRuns, result);
+    auto stop = StopAfter(**machine, args, result.whole * 0.9 * (i + 0.5) / kRuns);
+    result.error = stop.status();
+    if (stop.ok()) result.worst = std::max(result.worst, stop->value_or(0));
   }
   return result;
 }
@@ -127,8 +104,37 @@ bool IsWanted(std::string_view name, int argc, char** argv) {
          std::any_of(argv + 1, argv + argc, [&](std::string_view begin) { return name.starts_with(begin); });
 }
 
+// Milliseconds as a row of a table.
+void PrintControl(const LongControl& control) {
+  constexpr int kStops = 200;
+  std::printf("| %s |", control.name);
+  auto program = CompileLongControl(control);
+  std::vector<Value> args = {Value::Tensor(Literal::ScalarInt(kInt64, control.size))};
+  for (bool runs_bytecode : {false, true}) {
+    auto stops = program.ok() ? StopLatencies(*program, args, runs_bytecode, kStops) : program.status();
+    if (!stops.ok()) {
+      std::printf(" %s | | |", stops.status().ToString().c_str());
+    } else {
+      std::printf(" %.3f | %.3f | %.3f |", (*stops)[kStops / 2], (*stops)[kStops * 99 / 100], stops->back());
+    }
+    std::fflush(stdout);
+  }
+  std::printf("\n");
+}
+
 int Main(int argc, char** argv) {
-  std::printf("| Operator | machine code, ms | worst stop | recipe, ms | worst stop |\n|---|---:|---:|---:|---:|\n");
+  // `bazel run` starts programs elsewhere.
+  const char* root = std::getenv("BUILD_WORKSPACE_DIRECTORY");
+  if (root != nullptr && chdir(root) != 0) std::fprintf(stderr, "no folder %s\n", root);
+  bool only_control = argc == 2 && std::strcmp(argv[1], "--control") == 0;
+  std::printf(
+      "| Control flow | machine code, ms: median | 99%% | worst | bytecode, ms: median | 99%% | worst |\n"
+      "|---|---:|---:|---:|---:|---:|---:|\n");
+  for (const LongControl& control : LongControls()) {
+    if (only_control || IsWanted(control.name, argc, argv)) PrintControl(control);
+  }
+  if (only_control) return 0;
+  std::printf("\n| Operator | machine code, ms | worst stop | recipe, ms | worst stop |\n|---|---:|---:|---:|---:|\n");
   for (const LongOperator& op : LongOperators()) {
     if (!IsWanted(op.name, argc, argv)) continue;
     std::vector<Value> args = MakeArguments(op);

@@ -69,9 +69,21 @@ enum {
   kRvmLayoutOffset = 6,            // 16 bits; 0 for a tensor, i + 1 for cell layout i of the executable
   kRvmFieldsOffset = 8,            // of a cell: 64 bits each
   kRvmMaxCellBytes = 512,          // larger cells are not in the pool
+  kRvmMaxBlockBytes = 4096,        // larger tensors, with their headers, are not in the pool
+  kRvmTensorTypeOffset = 8,        // 32 bits: base/data_type.h
+  kRvmTensorRankOffset = 12,       // 16 bits
+  kRvmTensorStorageOffset = 14,    // 8 bits: kRvmTensorInline or others
   kRvmTensorDataOffset = 16,       // a pointer; null: the elements are not on the host
+  kRvmTensorBytesOffset = 24,      // of its block, if it is inline; 64 bits
   kRvmTensorDimsOffset = 32,       // a pointer to 64-bit extents
+  kRvmTensorHeaderBytes = 64,      // before the elements of an inline or planned tensor
 };
+
+// Storage of tensors: in a block of their own; in memory that outlives them, such as a window of the arena.
+enum { kRvmTensorInline = 0, kRvmTensorBorrowed = 1 };
+
+// Least size of the scratch memory for kernels, if there is any: RvmKernelContext::workspace is not null then.
+enum { kRvmMinWorkspaceBytes = 4096 };
 
 // The reasons for which machine code ends a run by itself.
 enum {

@@ -87,13 +87,15 @@ absl::StatusOr<std::shared_ptr<const vm::Program>> CompileLongOperator(const Lon
 }
 
 absl::StatusOr<std::shared_ptr<const vm::Program>> CompileText(const std::string& text, const std::string& target,
-                                                               const std::vector<std::string>& entries) {
+                                                               const std::vector<std::string>& entries,
+                                                               std::optional<bool> native_control) {
   diagnostics::SourceMap sources;
   diagnostics::Diagnostics diagnostics(&sources);
   uint32_t source = sources.Add("long.relay", text);
   driver::CompileOptions options;
   options.target = target;
   options.entries = entries;
+  options.native_control = native_control;
   auto compiled = driver::Compile(source, diagnostics, options);
   if (!compiled.ok()) return absl::InvalidArgumentError(diagnostics.Render());
   return vm::Program::Link(compiled->executable, {.allow_native = true});

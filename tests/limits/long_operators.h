@@ -3,6 +3,7 @@
 #define RVM_TESTS_LIMITS_LONG_OPERATORS_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,9 +33,10 @@ std::vector<LongOperator> LongOperators();
 // Entries `main`, which computes the expression, and `one`, which gives its argument. `target` as for the compiler.
 absl::StatusOr<std::shared_ptr<const vm::Program>> CompileLongOperator(const LongOperator& op,
                                                                        const std::string& target);
-// Any program, with these entries.
+// Any program, with these entries; `native_control` as for the compiler.
 absl::StatusOr<std::shared_ptr<const vm::Program>> CompileText(const std::string& text, const std::string& target,
-                                                               const std::vector<std::string>& entries);
+                                                               const std::vector<std::string>& entries,
+                                                               std::optional<bool> native_control = std::nullopt);
 std::vector<Value> MakeArguments(const LongOperator& op);
 
 }  // namespace rvm::limits

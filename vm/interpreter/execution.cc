@@ -13,9 +13,6 @@
 namespace rvm::vm {
 namespace {
 
-// Calls and backward jumps between two polls: some tens of microseconds.
-constexpr int64_t kBudget = 16384;
-
 uint32_t MaxFrameSlots(const LinkInfo& link) {
   uint32_t slots = 1 + kLinkSlots;
   for (const FunctionInfo& function : link.functions) slots = std::max(slots, function.frame_slots);
@@ -59,6 +56,8 @@ absl::StatusOr<Slot> Execution::Run(FunctionId function, std::span<const Slot> a
   caller.Begin(control.signal());
   error = absl::OkStatus();
   fuel = fuel_limit;
+  budget_handed_out = 0;
+  poll_distance.Begin();
   if (native != nullptr && native->CanEnter(function)) return native->Run(function, args);
   if (stack.begin() == nullptr && !stack.Grow()) {
     return absl::ResourceExhaustedError("no memory for the stack of calls");
@@ -123,8 +122,12 @@ absl::Status Execution::RefillBudget(int64_t& budget) {
   if (fuel == 0) {
     return LimitReached(Limit::kFuel, absl::StrCat("out of fuel: more than ", fuel_limit, " calls and backward jumps"));
   }
-  budget = fuel < 0 ? kBudget : std::min(fuel, kBudget);
-  if (fuel > 0) fuel -= budget;
+  budget = poll_distance.Next(budget_handed_out);
+  if (fuel > 0) {
+    budget = std::min(budget, fuel);
+    fuel -= budget;
+  }
+  budget_handed_out = budget;
   return absl::OkStatus();
 }
 

@@ -25,6 +25,7 @@
 #include "vm/interpreter/interpreter.h"
 #include "vm/interpreter/kernel_caller.h"
 #include "vm/interpreter/native_machine.h"
+#include "vm/interpreter/poll_distance.h"
 #include "vm/interpreter/register_stack.h"
 #include "vm/interpreter/run_control.h"
 #include "vm/link_info.h"
@@ -89,6 +90,8 @@ struct Execution {
   const FunctionInfo root;  // the caller of the entry: its code halts
   int64_t fuel_limit = -1;  // of the run
   int64_t fuel = -1;        // not yet handed out as budget
+  int64_t budget_handed_out = 0;
+  PollDistance poll_distance;
   absl::Status error;
   HostCalls* host_calls = nullptr;
   Profiler* profiler;                     // null: none, and then no instruction has the probe's code

@@ -143,7 +143,8 @@ void KernelCaller::StoreScalars(const Call& call, Slot* r) {
 
 bool KernelCaller::GrowWorkspace(int64_t bytes) {
   if (workspace_ != nullptr) heap_.GiveRaw(workspace_);
-  workspace_ = bytes > heap_.limit_bytes() ? heap_.Refuse(bytes) : heap_.TakeRaw(std::max<int64_t>(bytes, 4096));
+  bytes = std::max<int64_t>(bytes, kRvmMinWorkspaceBytes);
+  workspace_ = bytes > heap_.limit_bytes() ? heap_.Refuse(bytes) : heap_.TakeRaw(bytes);
   workspace_bytes_ = workspace_ == nullptr ? 0 : bytes;
   context_.workspace = workspace_;
   return workspace_ != nullptr;

@@ -12,7 +12,13 @@ namespace rvm::vm {
 static_assert(kImmortal == kRvmImmortalCount && sizeof(Object) == kRvmFieldsOffset &&
               offsetof(Object, count) == kRvmCountOffset && offsetof(Object, tag) == kRvmTagOffset &&
               offsetof(Object, layout) == kRvmLayoutOffset && offsetof(Tensor, data) == kRvmTensorDataOffset &&
-              offsetof(Tensor, dims) == kRvmTensorDimsOffset);
+              offsetof(Tensor, dims) == kRvmTensorDimsOffset && offsetof(Tensor, dtype) == kRvmTensorTypeOffset &&
+              sizeof(DataType) == 4 && offsetof(Tensor, rank) == kRvmTensorRankOffset &&
+              offsetof(Tensor, storage) == kRvmTensorStorageOffset && offsetof(Tensor, inline_dims) == 15 &&
+              offsetof(Tensor, block_bytes) == kRvmTensorBytesOffset &&
+              Heap::kTensorHeaderBytes == kRvmTensorHeaderBytes && kPlannedHeaderBytes == kRvmTensorHeaderBytes &&
+              static_cast<int>(TensorStorage::kInline) == kRvmTensorInline &&
+              static_cast<int>(TensorStorage::kBorrowed) == kRvmTensorBorrowed);
 // A change of these is a new RVM_MACHINE_ABI_VERSION.
 static_assert(RVM_MACHINE_ABI_VERSION == 1 && offsetof(RvmMachine, stack_limit) == 0 &&
               offsetof(RvmMachine, heap) == 8 && offsetof(RvmMachine, code) == 16 &&

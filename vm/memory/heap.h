@@ -228,8 +228,8 @@ class Heap {
   struct Chunk;
   struct LargeBlock;
   class ReturnedBlocks;
-  static constexpr size_t kMaxCellBytes = kRvmMaxCellBytes;  // of the pool in steps of 8 bytes
-  static constexpr size_t kMaxBlockBytes = 4096;             // of the pool in steps of 64 bytes
+  static constexpr size_t kMaxCellBytes = kRvmMaxCellBytes;    // of the pool in steps of 8 bytes
+  static constexpr size_t kMaxBlockBytes = kRvmMaxBlockBytes;  // of the pool in steps of 64 bytes
   static constexpr size_t kLargeClasses = 512;
 
   void* NewSmall(size_t bytes) {

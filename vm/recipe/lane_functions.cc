@@ -228,22 +228,57 @@ void BinaryLoop(void* to, const void* lhs, const void* rhs, bool one_a, bool one
   }
 }
 
+// The operation whose loop implements `op` on lanes of type T. Operations that are one on integers share a loop: the
+// runtime has few of these functions.
+template <typename T>
+constexpr UnaryOp LoopOf(UnaryOp op) {
+  if (std::is_floating_point_v<T>) return op;
+  switch (op) {
+#define RVM_CASE(Name, text) case UnaryOp::k##Name:
+    RVM_UNARY_ROUNDING_OPS(RVM_CASE)
+    RVM_UNARY_FLOAT_OPS(RVM_CASE)
+#undef RVM_CASE
+    return UnaryOp::kFloor;
+    case UnaryOp::kIsInf: return UnaryOp::kIsNan;
+    case UnaryOp::kNegative:
+    case UnaryOp::kAbs:
+    case UnaryOp::kSign:
+    case UnaryOp::kLogicalNot:
+    case UnaryOp::kBitwiseNot:
+    case UnaryOp::kIsNan:
+    case UnaryOp::kIsFinite: return op;
+  }
+}
+
+// Whether integers have the same results with and without a sign.
+constexpr bool IgnoresSign(UnaryOp op) {
+  return LoopOf<int64_t>(op) == UnaryOp::kFloor || IsTest(op) || op == UnaryOp::kNegative ||
+         op == UnaryOp::kLogicalNot || op == UnaryOp::kBitwiseNot;
+}
+constexpr bool IgnoresSign(BinaryOp op) {
+  return op == BinaryOp::kAdd || op == BinaryOp::kSubtract || op == BinaryOp::kMultiply || op == BinaryOp::kPower ||
+         op == BinaryOp::kAnd || op == BinaryOp::kOr || op == BinaryOp::kXor || op == BinaryOp::kShiftLeft ||
+         op == BinaryOp::kEqual || op == BinaryOp::kNotEqual;
+}
+template <auto op, typename T>
+using LoopLane = std::conditional_t<std::is_floating_point_v<T> || !IgnoresSign(op), T, int64_t>;
+
 template <typename T>
 UnaryFunction UnaryOf(UnaryOp op) {
   switch (op) {
 #define RVM_CASE(Name, text) \
-  case UnaryOp::k##Name: return UnaryLoop<UnaryOp::k##Name, T>;
+  case UnaryOp::k##Name: return UnaryLoop<LoopOf<T>(UnaryOp::k##Name), LoopLane<UnaryOp::k##Name, T>>;
     RVM_UNARY_OPS(RVM_CASE)
 #undef RVM_CASE
   }
   RVM_UNREACHABLE("no such function");
 }
 
-template <typename T, int bits>
+template <typename T>
 BinaryFunction BinaryOf(BinaryOp op) {
   switch (op) {
 #define RVM_CASE(Name, text) \
-  case BinaryOp::k##Name: return BinaryLoop<BinaryOp::k##Name, T, bits>;
+  case BinaryOp::k##Name: return BinaryLoop<BinaryOp::k##Name, LoopLane<BinaryOp::k##Name, T>, 64>;
     RVM_BINARY_OPS(RVM_CASE)
 #undef RVM_CASE
   }
@@ -251,16 +286,23 @@ BinaryFunction BinaryOf(BinaryOp op) {
 }
 
 // Only shifts depend on the width.
+template <BinaryOp shift, typename T>
+BinaryFunction ShiftOf(int bits) {
+  using Lane = LoopLane<shift, T>;
+  switch (bits) {
+    case 1: return BinaryLoop<shift, Lane, 1>;
+    case 8: return BinaryLoop<shift, Lane, 8>;
+    case 16: return BinaryLoop<shift, Lane, 16>;
+    case 32: return BinaryLoop<shift, Lane, 32>;
+    default: return BinaryLoop<shift, Lane, 64>;
+  }
+}
+
 template <typename T>
 BinaryFunction IntBinaryOf(BinaryOp op, int bits) {
-  bool shifts = op == BinaryOp::kShiftLeft || op == BinaryOp::kShiftRight;
-  switch (shifts ? bits : 64) {
-    case 1: return BinaryOf<T, 1>(op);
-    case 8: return BinaryOf<T, 8>(op);
-    case 16: return BinaryOf<T, 16>(op);
-    case 32: return BinaryOf<T, 32>(op);
-    default: return BinaryOf<T, 64>(op);
-  }
+  if (op == BinaryOp::kShiftLeft) return ShiftOf<BinaryOp::kShiftLeft, T>(bits);
+  if (op == BinaryOp::kShiftRight) return ShiftOf<BinaryOp::kShiftRight, T>(bits);
+  return BinaryOf<T>(op);
 }
 
 // ---- memory ----------------------------------------------------------------------------
@@ -435,7 +477,7 @@ BinaryFunction FindBinary(BinaryOp op, DataType dtype) {
   return ByLane(dtype, [&](auto lane) -> BinaryFunction {
     using T = decltype(lane);
     if constexpr (std::is_floating_point_v<T>) {
-      return BinaryOf<T, 64>(op);
+      return BinaryOf<T>(op);
     } else {
       return IntBinaryOf<T>(op, dtype.bits);
     }
@@ -513,12 +555,12 @@ StoreFunction FindStore(DataType dtype) {
 FoldFunction FindFold(ReduceOp op, DataType dtype) {
   return ByLane(dtype, [&](auto lane) -> FoldFunction {
     using T = decltype(lane);
-    if (op == ReduceOp::kSum) return FoldLoop<BinaryOp::kAdd, T>;
-    if (op == ReduceOp::kProduct) return FoldLoop<BinaryOp::kMultiply, T>;
+    if (op == ReduceOp::kSum) return FoldLoop<BinaryOp::kAdd, LoopLane<BinaryOp::kAdd, T>>;
+    if (op == ReduceOp::kProduct) return FoldLoop<BinaryOp::kMultiply, LoopLane<BinaryOp::kMultiply, T>>;
     if (op == ReduceOp::kMaximum) return FoldLoop<BinaryOp::kMaximum, T>;
     if (op == ReduceOp::kMinimum) return FoldLoop<BinaryOp::kMinimum, T>;
-    if (op == ReduceOp::kAll) return FoldLoop<BinaryOp::kAnd, T>;
-    return FoldLoop<BinaryOp::kOr, T>;
+    if (op == ReduceOp::kAll) return FoldLoop<BinaryOp::kAnd, LoopLane<BinaryOp::kAnd, T>>;
+    return FoldLoop<BinaryOp::kOr, LoopLane<BinaryOp::kOr, T>>;
   });
 }
 

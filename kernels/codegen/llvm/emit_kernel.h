@@ -7,7 +7,8 @@
 
 namespace rvm::codegen {
 
-// Whether the kernel is a few instructions: it computes one element, or a sum of up to 16.
+// Whether the kernel is a few instructions: it takes at most 16 steps, for the elements of its results and the terms of
+// its sums.
 bool IsSmall(const KernelRequest& request);
 
 // Emits the function `request.symbol`, an RvmKernel, and those that it calls.

@@ -303,13 +303,17 @@ bool IsSmall(const KernelRequest& request) {
   constexpr int64_t kMaxSteps = 16;
   if (schedule.nests.size() != 1 || schedule.nests[0].form != schedule::NestForm::kPositions) return false;
   const schedule::LoopNest& nest = schedule.nests[0];
-  if (nest.update || !nest.axes.empty() || nest.tensors[0].tensor->is_ordered) return false;
+  if (nest.update || nest.tensors[0].tensor->is_ordered) return false;
   const te::ExprNode* reduction = nest.reduction();
   int64_t steps = 1;
-  for (const te::IndexVar& axis : reduction == nullptr ? std::vector<te::IndexVar>() : reduction->axes) {
-    if (!axis.extent.is_const() || axis.extent.constant() > kMaxSteps) return false;
-    steps *= axis.extent.constant();
-  }
+  auto count = [&](const std::vector<te::IndexVar>& axes) {
+    for (const te::IndexVar& axis : axes) {
+      bool is_small = axis.extent.is_const() && axis.extent.constant() <= kMaxSteps;
+      steps = is_small ? std::min(steps * axis.extent.constant(), kMaxSteps + 1) : kMaxSteps + 1;
+    }
+  };
+  count(nest.axes);
+  if (reduction != nullptr) count(reduction->axes);
   return steps <= kMaxSteps;
 }
 

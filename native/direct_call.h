@@ -1,0 +1,34 @@
+// A call of a kernel that machine code of a function makes by itself, while it is emitted: emit_kernel.cc has the call,
+// emit_result.cc its results.
+#ifndef RVM_NATIVE_DIRECT_CALL_H_
+#define RVM_NATIVE_DIRECT_CALL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "native/function_emitter.h"
+#include "serialization/executable.h"
+
+namespace rvm::native {
+
+struct FunctionEmitter::DirectCall {
+  // Whether the argument is consumed.
+  bool IsMoved(uint32_t arg) const { return (args.u16(arg) & (kConstantArg | kMovedArg)) == kMovedArg; }
+  // The register of an argument that is no constant.
+  uint16_t RegisterOf(uint32_t arg) const { return args.u16(arg) & static_cast<uint16_t>(~kMovedArg); }
+
+  const KernelDesc& kernel;
+  uint32_t index;
+  const Operand& args;
+  const Operand& dsts;
+  Block* by_the_vm;  // where the VM makes the call; not after the first change of the machine's state
+  Value* buffers = nullptr;
+  Value* dims = nullptr;
+  Value* scalars = nullptr;
+  // By argument, whether a result has taken its memory; null: none may.
+  std::vector<Value*> is_taken;
+};
+
+}  // namespace rvm::native
+
+#endif  // RVM_NATIVE_DIRECT_CALL_H_

@@ -1,0 +1,26 @@
+// A run of any kind of control flow ends within a millisecond of its processor after it was cancelled.
+#include "tests/limits/stop_latency.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace rvm::limits {
+namespace {
+
+TEST(StopLatencyTest, ControlFlowEndsSoon) {
+  for (const LongControl& control : LongControls()) {
+    auto program = CompileLongControl(control);
+    ASSERT_TRUE(program.ok()) << program.status();
+    std::vector<Value> args = {Value::Tensor(Literal::ScalarInt(kInt64, control.size))};
+    for (bool runs_bytecode : {false, true}) {
+      auto latencies = StopLatencies(*program, args, runs_bytecode, /*count=*/15);
+      ASSERT_TRUE(latencies.ok()) << control.name << ": " << latencies.status();
+      // The median: on a busy machine the time of a processor has what interrupts leave behind, such as cold caches.
+      EXPECT_LT((*latencies)[7], 1.0) << control.name << (runs_bytecode ? " as bytecode" : " as machine code");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rvm::limits
