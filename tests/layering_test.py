@@ -50,9 +50,11 @@ ROOMS = {
     "typing": {"analysis", "diagnostics", "ir", "ops"},
     "reference": {"analysis", "ir", "ops"},
     "passes": {"analysis", "diagnostics", "ir", "ops", "target", "text"},
+    "quantize": {"ir", "ops", "passes"},
     "bytecode": {"analysis", "diagnostics", "ir", "lowering", "ops", "target"},
     "import": {"builder", "diagnostics", "ir", "ops", "typing"},
-    "driver": {"bytecode", "diagnostics", "import", "ir", "lowering", "ops", "passes", "target", "text", "typing"},
+    "driver": {"bytecode", "diagnostics", "import", "ir", "lowering", "ops", "passes", "quantize", "target",
+               "text", "typing"},
 }
 # The folders that may see LLVM.
 LLVM = re.compile(r"#include [<\"](llvm|llvm-c|clang|lld)/")

@@ -318,6 +318,78 @@ absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const T
   return result;
 }
 
+// The typed module with its weights, its entries, and what of it the passes drop.
+absl::StatusOr<PreparedProgram> Prepare(ir::Module module, diagnostics::Diagnostics& diagnostics,
+                                        const CompileOptions& options, BoundWeights& weights) {
+  PreparedProgram program;
+  RVM_ASSIGN_OR_RETURN(program.module,
+                       TypeModule(std::move(module), diagnostics, options.params_files, &weights, options.weights));
+  // Reports weights that are still missing.
+  if (!BindParams(program.module, {}, diagnostics)) return diagnostics.ToStatus();
+  CheckTensors(program.module, diagnostics);
+  RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
+  RVM_ASSIGN_OR_RETURN(program.entries, ChooseEntries(program.module, options.entries, diagnostics));
+  Executable named;
+  for (const std::string& entry : program.entries) {
+    const ir::GlobalFunction& function = *program.module.FindFunction(entry);
+    RVM_RETURN_IF_ERROR(NoteResults(function, named));
+    if (!function.function->attrs.empty()) program.entry_attrs[entry] = function.function->attrs;
+  }
+  program.metadata = std::move(named.metadata);
+  return program;
+}
+
+// The passes from `from` on (empty: all), and everything after them.
+absl::StatusOr<CompiledProgram> CompileRest(PreparedProgram prepared, std::string_view from,
+                                            const passes::DeviceRules& devices, const Targets& targets,
+                                            diagnostics::Diagnostics& diagnostics, const CompileOptions& options) {
+  const bool uses_devices = !devices.kinds().empty();
+  ir::Module module = std::move(prepared.module);
+  std::vector<passes::PassTime> pass_times;
+  size_t passes_done = 0;
+  auto observe = [&](const passes::Pass& pass, const ir::Module& after) {
+    if (options.observer) options.observer(pass, after);
+    // Passes that are repeated do not count twice.
+    passes_done = std::min(passes_done + 1, passes::Pipeline().size());
+    if (options.progress) options.progress("passes", passes_done, passes::Pipeline().size());
+  };
+  RVM_ASSIGN_OR_RETURN(module, passes::RunPasses(module, prepared.entries, diagnostics,
+                                                 {.opt_level = options.opt_level,
+                                                  .extra_passes = options.extra_passes,
+                                                  .left_out = options.left_out_passes,
+                                                  .devices = &devices,
+                                                  .batch = options.batch,
+                                                  .from = from,
+                                                  .verify = options.verify_passes,
+                                                  .observer = observe,
+                                                  .must_stop = options.must_stop,
+                                                  .times = &pass_times}));
+  // Again: instances of polymorphic functions have new types.
+  CheckTensors(module, diagnostics);
+  RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
+  // Tensors on a device have no place in an arena, and it reads constants as they are.
+  bytecode::EmitOptions emit{
+      .plan_memory = options.opt_level > 0 && !uses_devices, .reuse_inputs = false, .pack_constants = !uses_devices};
+  emit.batch = options.batch;
+  emit.batch_all = options.batch_all;
+  emit.target.has_updates = true;
+  for (const codegen::HostTarget& target : targets.hosts) {
+    emit.reuse_inputs = options.opt_level > 0;
+    schedule::Target facts = codegen::ScheduleTarget(target);
+    emit.target = &target == &targets.hosts[0] ? facts : schedule::Common(emit.target, facts);
+  }
+  RVM_ASSIGN_OR_RETURN(bytecode::EmittedProgram program, Emit(module, prepared.entries, diagnostics, emit));
+  if (!program.executable.batch_variants.empty() && options.native_control.value_or(false)) {
+    return NoControlInBatches("`--control` asks for it");
+  }
+  NoteShapes(module, program.executable);
+  std::move(prepared.metadata.begin(), prepared.metadata.end(), std::back_inserter(program.executable.metadata));
+  if (!uses_devices) module = {};  // code for devices is made from its functions
+  RVM_ASSIGN_OR_RETURN(CompiledProgram result, Finish(std::move(program), targets, devices.kinds(), options));
+  result.pass_times = std::move(pass_times);
+  return result;
+}
+
 }  // namespace
 
 absl::StatusOr<ir::Module> TypeModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
@@ -410,62 +482,32 @@ absl::StatusOr<CompiledProgram> Compile(uint32_t source, diagnostics::Diagnostic
 absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
                                               CompileOptions options) {
   RVM_ASSIGN_OR_RETURN(passes::DeviceRules devices, passes::DeviceRules::Parse(options.devices));
-  bool uses_devices = !devices.kinds().empty();
   RVM_ASSIGN_OR_RETURN(Targets targets, ReadTargets(options, devices));
   BoundWeights weights;
-  RVM_ASSIGN_OR_RETURN(module,
-                       TypeModule(std::move(module), diagnostics, options.params_files, &weights, options.weights));
+  RVM_ASSIGN_OR_RETURN(PreparedProgram program, Prepare(std::move(module), diagnostics, options, weights));
   options.weights.clear();
-  // Reports weights that are still missing.
-  if (!BindParams(module, {}, diagnostics)) return diagnostics.ToStatus();
-  CheckTensors(module, diagnostics);
-  RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
-  RVM_ASSIGN_OR_RETURN(std::vector<std::string> entries, ChooseEntries(module, options.entries, diagnostics));
-  Executable named;  // the passes drop attributes of functions
-  for (const std::string& entry : entries) RVM_RETURN_IF_ERROR(NoteResults(*module.FindFunction(entry), named));
-  std::vector<passes::PassTime> pass_times;
-  size_t passes_done = 0;
-  auto observe = [&](const passes::Pass& pass, const ir::Module& after) {
-    if (options.observer) options.observer(pass, after);
-    // Passes that are repeated do not count twice.
-    passes_done = std::min(passes_done + 1, passes::Pipeline().size());
-    if (options.progress) options.progress("passes", passes_done, passes::Pipeline().size());
-  };
-  RVM_ASSIGN_OR_RETURN(module, passes::RunPasses(module, entries, diagnostics,
-                                                 {.opt_level = options.opt_level,
-                                                  .extra_passes = options.extra_passes,
-                                                  .left_out = options.left_out_passes,
-                                                  .devices = &devices,
-                                                  .batch = options.batch,
-                                                  .verify = options.verify_passes,
-                                                  .observer = observe,
-                                                  .must_stop = options.must_stop,
-                                                  .times = &pass_times}));
-  // Again: instances of polymorphic functions have new types.
-  CheckTensors(module, diagnostics);
-  RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
-  // Tensors on a device have no place in an arena, and it reads constants as they are.
-  bytecode::EmitOptions emit{
-      .plan_memory = options.opt_level > 0 && !uses_devices, .reuse_inputs = false, .pack_constants = !uses_devices};
-  emit.batch = options.batch;
-  emit.batch_all = options.batch_all;
-  emit.target.has_updates = true;
-  for (const codegen::HostTarget& target : targets.hosts) {
-    emit.reuse_inputs = options.opt_level > 0;
-    schedule::Target facts = codegen::ScheduleTarget(target);
-    emit.target = &target == &targets.hosts[0] ? facts : schedule::Common(emit.target, facts);
-  }
-  RVM_ASSIGN_OR_RETURN(bytecode::EmittedProgram program, Emit(module, entries, diagnostics, emit));
-  if (!program.executable.batch_variants.empty() && options.native_control.value_or(false)) {
-    return NoControlInBatches("`--control` asks for it");
-  }
-  NoteShapes(module, program.executable);
-  std::move(named.metadata.begin(), named.metadata.end(), std::back_inserter(program.executable.metadata));
-  if (!uses_devices) module = {};  // code for devices is made from its functions
-  RVM_ASSIGN_OR_RETURN(CompiledProgram result, Finish(std::move(program), targets, devices.kinds(), options));
+  RVM_ASSIGN_OR_RETURN(CompiledProgram result,
+                       CompileRest(std::move(program), {}, devices, targets, diagnostics, options));
   result.weights = std::move(weights);
-  result.pass_times = std::move(pass_times);
   return result;
+}
+
+absl::StatusOr<PreparedProgram> PrepareModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
+                                              const CompileOptions& options, std::string_view until,
+                                              BoundWeights& weights) {
+  RVM_ASSIGN_OR_RETURN(PreparedProgram program, Prepare(std::move(module), diagnostics, options, weights));
+  RVM_ASSIGN_OR_RETURN(program.module, passes::RunPasses(program.module, program.entries, diagnostics,
+                                                         {.opt_level = options.opt_level, .until = until}));
+  CheckTensors(program.module, diagnostics);
+  RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
+  return program;
+}
+
+absl::StatusOr<CompiledProgram> CompilePrepared(PreparedProgram program, std::string_view from,
+                                                diagnostics::Diagnostics& diagnostics, const CompileOptions& options) {
+  RVM_ASSIGN_OR_RETURN(passes::DeviceRules devices, passes::DeviceRules::Parse(options.devices));
+  RVM_ASSIGN_OR_RETURN(Targets targets, ReadTargets(options, devices));
+  return CompileRest(std::move(program), from, devices, targets, diagnostics, options);
 }
 
 }  // namespace rvm::driver

@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -72,6 +74,23 @@ absl::StatusOr<std::shared_ptr<const VerifiedExecutable>> AddControlCode(
 // or are invalid. Weights are released as soon as no stage reads them any more.
 absl::StatusOr<CompiledProgram> CompileModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
                                               CompileOptions options);
+
+// A program between two passes.
+struct PreparedProgram {
+  ir::Module module;
+  std::vector<std::string> entries;
+  // Metadata of the executable, and attributes of entries, which passes drop.
+  std::vector<std::pair<std::string, std::string>> metadata;
+  std::map<std::string, ir::Attrs> entry_attrs;
+};
+
+// The first half of CompileModule: the program before the pass `until`.
+absl::StatusOr<PreparedProgram> PrepareModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
+                                              const CompileOptions& options, std::string_view until,
+                                              BoundWeights& weights);
+// The second half, from the pass `from` on. The program may be another one that is in the same form.
+absl::StatusOr<CompiledProgram> CompilePrepared(PreparedProgram program, std::string_view from,
+                                                diagnostics::Diagnostics& diagnostics, const CompileOptions& options);
 
 // Parses a program. After errors in names, also reports the errors of types that do not follow from them.
 // A variable that is not declared, but has the name of a tensor in `params_files`, gets a note how to declare it.

@@ -78,8 +78,11 @@ absl::StatusOr<ir::Module> RunPasses(const ir::Module& module, const std::vector
   };
   absl::flat_hash_map<const Pass*, LastRun> last_runs;
   int rounds = 1;
+  bool begun = options.from.empty();
   for (size_t i = 0; i < Pipeline().size(); ++i) {
     const Step& step = Pipeline()[i];
+    begun = begun || (step.max_rounds == 0 && step.pass.name == options.from);
+    if (!begun) continue;
     if (step.max_rounds > 0) {
       auto last = last_runs.find(&step.pass);
       bool again = last != last_runs.end() && last->second.changed && rounds < step.max_rounds;

@@ -45,7 +45,8 @@ struct PipelineOptions {
   std::vector<std::string> left_out;      // passes that do not run at any level; none of them IsRequired
   const DeviceRules* devices = nullptr;   // what runs on a device; null: nothing
   bool batch = false;                     // independent kernel calls run together
-  std::string_view until = {};            // the pass to stop before; empty: run all
+  std::string_view until = {};            // the pass to stop before its first run; empty: run all
+  std::string_view from = {};             // the pass whose first run is the first that runs; empty: run all
   bool verify = false;                    // check the module after each pass (verify/verify_module.h)
   PassObserver observer;
   std::function<bool()> must_stop;         // called before each pass; true ends the run with kCancelled; may be null

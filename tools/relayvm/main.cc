@@ -16,9 +16,10 @@
 namespace rvm::tools {
 namespace {
 
-constexpr const Verb* kVerbs[] = {&kCheckVerb, &kFmtVerb,     &kExplainVerb, &kCompileVerb, &kImportVerb,  &kNativeVerb,
-                                  &kRunVerb,   &kEvalVerb,    &kGradVerb,    &kInspectVerb, &kProfileVerb, &kReportVerb,
-                                  &kBenchVerb, &kDevicesVerb, &kVerifyVerb,  &kSignVerb,    &kKeyGenVerb,  &kLspVerb};
+constexpr const Verb* kVerbs[] = {&kCheckVerb,    &kFmtVerb,     &kExplainVerb, &kCompileVerb, &kImportVerb,
+                                  &kQuantizeVerb, &kNativeVerb,  &kRunVerb,     &kEvalVerb,    &kGradVerb,
+                                  &kInspectVerb,  &kProfileVerb, &kReportVerb,  &kBenchVerb,   &kDevicesVerb,
+                                  &kVerifyVerb,   &kSignVerb,    &kKeyGenVerb,  &kLspVerb};
 
 const Verb* FindVerb(std::string_view name) {
   for (const Verb* verb : kVerbs) {

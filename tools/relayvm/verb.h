@@ -37,6 +37,7 @@ extern const Verb kRunVerb;
 extern const Verb kEvalVerb;
 extern const Verb kGradVerb;
 extern const Verb kImportVerb;
+extern const Verb kQuantizeVerb;
 extern const Verb kNativeVerb;
 extern const Verb kInspectVerb;
 extern const Verb kProfileVerb;

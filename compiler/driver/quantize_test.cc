@@ -1,0 +1,203 @@
+// Random quantised programs: what Realize gives computes what Simulate gives, within a step of a code.
+#include "compiler/driver/quantize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "compiler/passes/pass.h"
+#include "compiler/quantize/realize.h"
+#include "compiler/quantize/sites.h"
+#include "compiler/quantize/weights.h"
+#include "gtest/gtest.h"
+#include "vm/machine.h"
+
+namespace rvm::driver {
+namespace {
+
+using quantize::Scheme;
+
+// A random network: layers one behind the other, some in a recursive function, in a branch or in a closure.
+class RandomNetwork {
+ public:
+  explicit RandomNetwork(uint32_t seed) : random_(seed) {}
+
+  std::string Text() {
+    const int64_t inputs = 8 * Pick(1, 6);
+    std::string body;
+    int64_t width = inputs;
+    const int64_t layers = Pick(1, 4);
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      const std::string x = layer == 0 ? "%x" : absl::StrCat("%y", layer - 1);
+      std::string value = Layer(x, width);
+      absl::StrAppend(&body, "  let %y", layer, " = ", value, ";\n");
+    }
+    absl::StrAppend(&functions_, "def @main(%x: Tensor[(n, ", inputs, "), float32]) {\n", body, "  %y", layers - 1,
+                    "\n}\n");
+    inputs_ = inputs;
+    return functions_;
+  }
+  int64_t inputs() const { return inputs_; }
+  Literal Data() {
+    const int64_t rows = Pick(1, 5);
+    std::vector<float> values;
+    for (int64_t i = 0; i < rows * inputs_; ++i) values.push_back(Normal());
+    return Literal::FromValues<float>(kFloat32, {rows, inputs_}, values);
+  }
+  std::map<std::string, Literal, std::less<>> TakeWeights() { return std::move(weights_); }
+  int64_t Pick(int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(random_); }
+
+ private:
+  float Normal() { return std::normal_distribution<float>()(random_); }
+
+  std::string Weight(Shape shape) {
+    std::vector<float> values;
+    const float spread = std::exp(Normal());
+    for (int64_t i = 0; i < *NumElements(shape); ++i) values.push_back(0.3f * spread * Normal());
+    const std::string name = absl::StrCat("w", weights_.size());
+    functions_.insert(0, absl::StrCat("free_var %", name, ": Tensor[", ShapeToString(shape), ", float32];\n"));
+    weights_.emplace(name, Literal::FromValues<float>(kFloat32, shape, values));
+    return absl::StrCat("%", name);
+  }
+
+  // A layer of `x`, which has rows of `width` elements and whose result has as many as `width` is then.
+  std::string Layer(const std::string& x, int64_t& width) {
+    const int64_t next = 8 * Pick(1, 6);
+    switch (Pick(0, 5)) {
+      case 0: {
+        std::string w = Weight({next, width});
+        width = next;
+        return absl::StrCat("tanh(nn.dense(", x, ", ", w, "))");
+      }
+      case 1: {
+        std::string w = Weight({width, next});
+        width = next;
+        return absl::StrCat("nn.relu(nn.matmul(", x, ", ", w, "))");
+      }
+      case 2: {
+        std::string w = Weight({next, 1, 3});
+        return absl::StrCat("max(nn.conv1d(expand_dims(", x, ", axis=1), ", w, ", padding=[1], channels=", next,
+                            ", kernel_size=[3]), axis=[1])");
+      }
+      case 3: {  // a recursion
+        const std::string name = absl::StrCat("loop", weights_.size()), w = Weight({width, width});
+        const std::string type = absl::StrCat("Tensor[(k, ", width, "), float32]");
+        absl::StrAppend(&functions_, "def @", name, "(%i: int32, %h: ", type, ") -> ", type,
+                        " {\n  if (%i == 0) { %h } else { @", name, "(%i - 1, tanh(nn.dense(%h, ", w, "))) }\n}\n");
+        return absl::StrCat("@", name, "(", Pick(1, 3), ", ", x, ")");
+      }
+      case 4: {  // a closure, called twice
+        const std::string w = Weight({width, width});
+        return absl::StrCat("{ let %f = fn (%v: Tensor[(m, ", width, "), float32]) { sigmoid(nn.dense(%v, ", w,
+                            ")) }; %f(", x, ") + %f(", x, " * 0.5f) }");
+      }
+      default: {
+        const std::string w = Weight({40, width});
+        return absl::StrCat(x, " + sum(take(", w, ", cast(clip(", x,
+                            " * 3f, a_min=0, a_max=39), dtype=\"int32\"), axis=0), axis=[1])");
+      }
+    }
+  }
+
+  std::mt19937 random_;
+  std::string functions_;
+  std::map<std::string, Literal, std::less<>> weights_;
+  int64_t inputs_ = 0;
+};
+
+struct QuantizedNetworks {
+  PreparedProgram realized, simulated;
+  size_t sites = 0;
+};
+
+// Quantises every site that fits the scheme.
+absl::StatusOr<QuantizedNetworks> Quantise(RandomNetwork& network, Scheme scheme, diagnostics::Diagnostics& diagnostics,
+                                           diagnostics::SourceMap& sources) {
+  const uint32_t source = sources.Add("random.relay", network.Text());
+  RVM_ASSIGN_OR_RETURN(ir::Module module, Parse(source, diagnostics));
+  CompileOptions options;
+  options.weights.push_back({.path = "weights", .tensors = network.TakeWeights(), .unreadable = {}});
+  BoundWeights bound;
+  RVM_ASSIGN_OR_RETURN(PreparedProgram prepared,
+                       PrepareModule(std::move(module), diagnostics, options, "lambda_lift", bound));
+  passes::PassContext context{prepared.entries, 2, diagnostics};
+  RVM_ASSIGN_OR_RETURN(prepared.module, passes::kToAnf.run(prepared.module, context));
+  quantize::WeightStore weights;
+  std::vector<quantize::Site> sites = quantize::FindSites(prepared.module);
+  std::vector<quantize::SitePlan> plans;
+  for (const quantize::Site& site : sites) {
+    quantize::SitePlan plan = {.scheme = scheme, .group = 8, .greatest = 2.5};
+    if (!quantize::CanRealize(site, scheme, plan.group, weights)) plan.scheme = Scheme::kFloat;
+    plans.push_back(plan);
+  }
+  QuantizedNetworks networks = {prepared, prepared, sites.size()};
+  networks.realized.module = quantize::Realize(prepared.module, sites, plans, weights);
+  networks.simulated.module = quantize::Simulate(prepared.module, sites, plans, weights);
+  return networks;
+}
+
+absl::StatusOr<Literal> ResultOf(PreparedProgram program, const CompileOptions& options, const Literal& data,
+                                 diagnostics::Diagnostics& diagnostics) {
+  RVM_ASSIGN_OR_RETURN(CompiledProgram compiled,
+                       CompilePrepared(std::move(program), "lambda_lift", diagnostics, options));
+  RVM_ASSIGN_OR_RETURN(auto linked, vm::Program::Link(compiled.executable, {.allow_native = true}));
+  RVM_ASSIGN_OR_RETURN(auto machine, vm::Machine::Create(linked, {}));
+  const Value argument = Value::Tensor(data);
+  RVM_ASSIGN_OR_RETURN(Value value, machine->Invoke("main", std::span(&argument, 1)));
+  return value.tensor();
+}
+
+// The norm of the difference divided by that of `b`.
+double Difference(const Literal& a, const Literal& b) {
+  double difference = 0, all = 0;
+  for (int64_t i = 0; i < b.num_elements(); ++i) {
+    difference += std::pow(a.DoubleAt(i) - b.DoubleAt(i), 2);
+    all += std::pow(b.DoubleAt(i), 2);
+  }
+  return all == 0 ? std::sqrt(difference) : std::sqrt(difference / all);
+}
+
+int64_t RandomNetworks() {
+  const char* given = std::getenv("RELAYVM_QUANTIZED_NETWORKS");
+  return given == nullptr ? 48 : std::atoll(given);
+}
+
+TEST(Quantize, RealizedIsSimulated) {
+  const std::vector<Scheme> schemes = {Scheme::kFloat16, Scheme::kBfloat16,    Scheme::kW8,
+                                       Scheme::kW4,      Scheme::kW8A8Dynamic, Scheme::kW8A8};
+  size_t sites = 0;
+  for (int64_t seed = 0; seed < RandomNetworks(); ++seed) {
+    const Scheme scheme = schemes[static_cast<size_t>(seed) % schemes.size()];
+    RandomNetwork network(static_cast<uint32_t>(seed));
+    diagnostics::SourceMap sources;
+    diagnostics::Diagnostics diagnostics(&sources);
+    absl::StatusOr<QuantizedNetworks> networks = Quantise(network, scheme, diagnostics, sources);
+    ASSERT_TRUE(networks.ok()) << seed << networks.status() << diagnostics.Render();
+    sites += networks->sites;
+    CompileOptions options = {.opt_level = static_cast<int>(seed % 4)};
+    if (seed % 5 == 4) options.target = "portable";
+    if (seed % 5 == 3) options.target = "x86-64-v3";
+    const Literal data = network.Data();
+    absl::StatusOr<Literal> realized = ResultOf(std::move(networks->realized), options, data, diagnostics);
+    absl::StatusOr<Literal> simulated = ResultOf(std::move(networks->simulated), options, data, diagnostics);
+    ASSERT_TRUE(realized.ok()) << seed << realized.status() << diagnostics.Render();
+    ASSERT_TRUE(simulated.ok()) << seed << simulated.status() << diagnostics.Render();
+    // A sum that is rounded otherwise may move the code of an activation by a step.
+    const double step = quantize::RowOf(scheme).multiplies_bytes ? 1.0 / quantize::kMaxCode : 1e-4;
+    EXPECT_LE(Difference(*realized, *simulated), step) << "network " << seed << " as " << quantize::RowOf(scheme).name;
+  }
+  EXPECT_GT(sites, static_cast<size_t>(RandomNetworks()));
+}
+
+}  // namespace
+}  // namespace rvm::driver

@@ -1,0 +1,114 @@
+#include "compiler/driver/site_programs.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <random>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "base/value.h"
+#include "compiler/ir/build.h"
+#include "compiler/ops/build_call.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/passes/rewriter.h"
+
+namespace rvm::driver {
+namespace {
+
+using quantize::Site;
+using quantize::SiteKind;
+
+// The extents of the operand in the measured program.
+Shape MeasuredShape(const ir::TensorType& type, const std::map<std::string, int64_t>& dims) {
+  Shape shape;
+  for (const Dim& dim : type.shape.dims) {
+    if (dim.is_const()) {
+      shape.push_back(dim.constant());
+      continue;
+    }
+    auto given = dims.find(dim.ToString());
+    const bool is_batch = shape.empty() && type.shape.dims.size() >= 3;
+    shape.push_back(given != dims.end() ? given->second : is_batch ? 1 : 16);
+  }
+  return shape;
+}
+
+Dims ToDims(const Shape& shape) { return Dims(shape.begin(), shape.end()); }
+
+// `def @main(%data) { operator(%data, weight) }`. A product of rows is a dense layer if `by_rows`, as it is realized.
+PreparedProgram SiteProgram(const Site& site, const Shape& data, bool by_rows) {
+  PreparedProgram program;
+  program.entries = {"main"};
+  const ir::Builder at(*program.module.arena, {});
+  ir::Var* var = at.DeclaredVar("data", ir::MakeTensorType(at.arena(), ToDims(data), kFloat32));
+  const auto* given = ir::DynCast<ir::Constant>(site.call->args[1]);
+  ir::Expr* body;
+  if (site.kind == SiteKind::kProduct && (by_rows || given == nullptr)) {
+    body = ops::BuildCall(at, "nn.dense", {at.Use(var), at.Constant(site.weight)});
+  } else {
+    body =
+        ops::BuildCall(at, ir::OpCallee(site.call)->name, {at.Use(var), at.Constant(given->literal)}, site.call->attrs);
+  }
+  program.module.functions.push_back({"main", at.Function({}, {var}, body), {}});
+  return program;
+}
+
+Literal RandomData(const Shape& shape) {
+  std::vector<float> values(static_cast<size_t>(NumElements(shape).value_or(0)));
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  for (float& value : values) value = normal(random);
+  return Literal::FromValues<float>(kFloat32, shape, values);
+}
+
+std::string KeyOf(const Site& site, const quantize::SitePlan& plan, const Shape& data) {
+  return absl::StrCat(
+      std::string(ir::OpCallee(site.call)->name), " ",
+      absl::StrJoin(
+          site.call->attrs.entries(), " ",
+          [](std::string* out, const ir::Attr& attr) { absl::StrAppend(out, attr.name, "=", attr.value.ToString()); }),
+      ShapeToString(data), ShapeToString(site.weight.shape()), static_cast<int>(plan.scheme), " ", plan.group);
+}
+
+}  // namespace
+
+SiteTimer::SiteTimer(const CompileOptions& options, const std::map<std::string, int64_t>& dims, int64_t weight_bytes,
+                     const QuantizeRuntime& runtime, diagnostics::Diagnostics& diagnostics)
+    : dims_(dims), weight_bytes_(weight_bytes), runtime_(runtime), diagnostics_(diagnostics) {
+  options_.opt_level = options.opt_level;
+  options_.target = options.target;
+  options_.must_stop = options.must_stop;
+}
+
+absl::StatusOr<std::optional<SiteTimes>> SiteTimer::Measure(const Site& site, const quantize::SitePlan& plan,
+                                                            quantize::WeightStore& weights) {
+  if (options_.target == "portable" || runtime_.time == nullptr) return std::nullopt;
+  const Shape shape = MeasuredShape(*passes::TensorOf(site.data()), dims_);
+  auto [known, added] = known_.try_emplace(KeyOf(site, plan, shape));
+  if (!added) return known->second;
+  PreparedProgram before = SiteProgram(site, shape, false), after = SiteProgram(site, shape, true);
+  std::vector<Site> only = quantize::FindSites(after.module);
+  if (only.size() != 1) return std::nullopt;
+  after.module = quantize::Realize(after.module, only, {plan}, weights);
+  std::vector<std::shared_ptr<const VerifiedExecutable>> programs;
+  for (PreparedProgram* program : {&before, &after}) {
+    RVM_ASSIGN_OR_RETURN(CompiledProgram compiled, CompilePrepared(std::move(*program), {}, diagnostics_, options_));
+    programs.push_back(std::move(compiled.executable));
+  }
+  const Value data = Value::Tensor(RandomData(shape));
+  // The other weights are taken to shrink as much as this one.
+  const int64_t others = std::max<int64_t>(0, weight_bytes_ - site.weight.bytes());
+  const int64_t narrow = others * quantize::RowOf(plan.scheme).bits / 32;
+  absl::StatusOr<std::vector<double>> times =
+      runtime_.time(programs, std::vector<int64_t>{others, narrow}, std::span(&data, 1));
+  if (times.ok()) known->second = SiteTimes{(*times)[0], (*times)[1]};
+  return known->second;
+}
+
+}  // namespace rvm::driver

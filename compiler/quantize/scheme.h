@@ -1,0 +1,40 @@
+// The forms in which a quantised program stores and multiplies weights.
+#ifndef RVM_COMPILER_QUANTIZE_SCHEME_H_
+#define RVM_COMPILER_QUANTIZE_SCHEME_H_
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace rvm::quantize {
+
+enum class Scheme : uint8_t {
+  kFloat,        // as the program has it
+  kFloat16,      // stored in float16, multiplied in float32
+  kBfloat16,     // stored in bfloat16, multiplied in float32
+  kW8,           // stored in int8 with a scale for each output, multiplied in float32
+  kW4,           // stored in 4 bits with a scale for each group of the depth, multiplied in float32
+  kW8A8Dynamic,  // int8 weights and int8 activations whose scale is that of their own maximum in each call
+  kW8A8,         // int8 weights and int8 activations with a scale from calibration
+};
+
+struct SchemeRow {
+  Scheme scheme;
+  std::string_view name;  // "w8a8-dynamic"
+  std::string_view summary;
+  int bits;               // of a stored weight
+  bool multiplies_bytes;  // products are sums of products of bytes
+  bool needs_data;        // scales come from calibration
+};
+
+// All of them, kFloat first.
+std::span<const SchemeRow> Schemes();
+const SchemeRow& RowOf(Scheme scheme);
+// kInvalidArgument for a name that no scheme to quantise to has.
+absl::StatusOr<Scheme> ParseScheme(std::string_view name);
+
+}  // namespace rvm::quantize
+
+#endif  // RVM_COMPILER_QUANTIZE_SCHEME_H_

@@ -1,0 +1,118 @@
+#include "tools/relayvm/quantize_report.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/abseil.h"
+#include "base/json_writer.h"
+#include "tools/markup.h"
+
+namespace rvm::tools {
+namespace {
+
+using driver::QuantizedProgram;
+using driver::SiteReport;
+using quantize::RowOf;
+using quantize::Scheme;
+
+constexpr std::string_view kStyle =
+    "body{font:14px system-ui,sans-serif;margin:2em;max-width:80em}"
+    "table{border-collapse:collapse}td,th{padding:3px 10px;text-align:right;border-bottom:1px solid #ddd}"
+    "td.name,th.name{text-align:left}tr.float{color:#888}";
+
+std::string SchemeName(Scheme scheme) { return std::string(RowOf(scheme).name); }
+
+std::string Megabytes(int64_t bytes) { return absl::StrFormat("%.3g MB", static_cast<double>(bytes) / 1e6); }
+
+std::string Microseconds(const std::optional<double>& ns) {
+  return ns ? absl::StrFormat("%.4g", *ns / 1000) : std::string();
+}
+
+// "6 of 8 sites: 6 w8a8-dynamic", and what the others are.
+std::string Counts(const QuantizedProgram& program) {
+  std::map<Scheme, int64_t> counts;
+  for (const SiteReport& site : program.sites) ++counts[site.scheme];
+  std::string text;
+  for (const auto& [scheme, count] : counts) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", count, " ", SchemeName(scheme));
+  }
+  return text;
+}
+
+void AppendRow(const SiteReport& site, std::string& html) {
+  absl::StrAppend(&html, site.scheme == Scheme::kFloat ? "<tr class=\"float\">" : "<tr>", "<td class=\"name\">",
+                  EscapeMarkup(site.name), "</td><td class=\"name\">", EscapeMarkup(site.function),
+                  "</td><td class=\"name\">", site.kind, " ", ShapeToString(site.weight), "</td><td class=\"name\">",
+                  SchemeName(site.scheme), "</td>");
+  absl::StrAppend(
+      &html, "<td>", site.scheme == Scheme::kFloat ? std::string() : absl::StrFormat("%.2g", site.weight_error),
+      "</td><td>", site.bytes_before, "</td><td>", site.bytes_after, "</td><td>", Microseconds(site.ns_before),
+      "</td><td>", Microseconds(site.ns_after), "</td><td class=\"name\">", EscapeMarkup(site.reason), "</td></tr>\n");
+}
+
+}  // namespace
+
+std::string QuantizeSummary(const QuantizedProgram& program) {
+  std::string text;
+  constexpr size_t kShown = 6;
+  size_t floats = 0;
+  for (const SiteReport& site : program.sites) {
+    if (site.scheme != Scheme::kFloat || ++floats > kShown) continue;
+    absl::StrAppend(&text, "relayvm: note: ", site.name, " of `", site.function, "` stays in floats: ", site.reason,
+                    "\n");
+  }
+  if (floats > kShown)
+    absl::StrAppend(&text, "relayvm: note: so do ", floats - kShown, " more; `--report` lists them\n");
+  absl::StrAppend(&text, "relayvm: note: weights ", Counts(program), "; ", Megabytes(program.bytes_before), " -> ",
+                  Megabytes(program.bytes_after), "\n");
+  return text;
+}
+
+std::string QuantizeJson(const QuantizedProgram& program, const driver::QuantizeRequest& request) {
+  JsonWriter json;
+  json.BeginObject().Field("scheme", RowOf(request.scheme).name);
+  json.Field("bytes_before", program.bytes_before).Field("bytes_after", program.bytes_after);
+  json.Key("sites").BeginArray();
+  for (const SiteReport& site : program.sites) {
+    json.BeginObject().Field("name", site.name).Field("function", site.function).Field("kind", site.kind);
+    json.Key("weight").BeginArray();
+    for (int64_t extent : site.weight) json.Int(extent);
+    json.EndArray();
+    json.Field("scheme", RowOf(site.scheme).name).Field("reason", site.reason);
+    json.Field("weight_error", site.weight_error);
+    json.Field("bytes_before", site.bytes_before).Field("bytes_after", site.bytes_after);
+    if (site.ns_before && site.ns_after) json.Field("ns_before", *site.ns_before).Field("ns_after", *site.ns_after);
+    json.EndObject();
+  }
+  json.EndArray().EndObject();
+  return std::move(json).Take();
+}
+
+std::string QuantizeHtml(const QuantizedProgram& program, const driver::QuantizeRequest& request,
+                         const std::string& path) {
+  const std::string title = absl::StrCat(path, ", quantised");
+  std::string html = absl::StrCat(
+      "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+      "<title>",
+      EscapeMarkup(title), "</title>\n<style>", Abseil(kStyle), "</style>\n</head>\n<body>\n<h1>", EscapeMarkup(title),
+      "</h1>\n");
+  absl::StrAppend(&html, "<p>Scheme: ", SchemeName(request.scheme), ". Sites: ", Counts(program),
+                  ". Weights: ", Megabytes(program.bytes_before), " before, ", Megabytes(program.bytes_after),
+                  " after.</p>\n");
+  absl::StrAppend(
+      &html,
+      "<table>\n<tr><th class=\"name\">weight</th><th class=\"name\">function</th><th class=\"name\">operator"
+      "</th><th class=\"name\">form</th><th>error of the weight</th><th>bytes before</th><th>after</th>"
+      "<th>us before</th><th>after</th><th class=\"name\">reason</th></tr>\n");
+  for (const SiteReport& site : program.sites) AppendRow(site, html);
+  absl::StrAppend(&html, "</table>\n</body>\n</html>\n");
+  return html;
+}
+
+}  // namespace rvm::tools
