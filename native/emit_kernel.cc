@@ -16,30 +16,42 @@ namespace {
 
 // Maximum size of a result, in bytes: what the pool has.
 constexpr int64_t kMaxResultBytes = kRvmMaxBlockBytes - kRvmTensorHeaderBytes;
+// Maximum size of all arguments, where extents that are symbols count as 1. A kernel that reads more takes so long that
+// it does not matter how it is called, and the code of a direct call takes time to compile.
+constexpr int64_t kMaxArgumentBytes = 8 << 10;
 
 bool IsSymbolOrConstant(const Dim& dim) { return dim.is_const() || dim.kind() == DimKind::kVar; }
 
-// Whether the result may be made by the code. A tensor of a dynamic call has its extents behind its header.
-bool IsSmallTensor(const KernelTensor& tensor, bool is_static) {
-  constexpr size_t kMaxRankInHeader = 3;
-  if (!is_static && tensor.dims.size() > kMaxRankInHeader) return false;
+// Size of the elements, or `limit` + 1 if it is greater than that. Symbols count as 1.
+int64_t BytesUpTo(const KernelTensor& tensor, int64_t limit) {
   int64_t bytes = tensor.dtype.bytes();
   for (const Dim& dim : tensor.dims) {
-    if (!dim.is_const() || dim.constant() < 0 || dim.constant() > kMaxResultBytes) return false;
-    bytes *= std::max<int64_t>(dim.constant(), 1);
-    if (bytes > kMaxResultBytes) return false;
+    int64_t extent = dim.is_const() ? std::clamp<int64_t>(dim.constant(), 1, limit + 1) : 1;
+    bytes = std::min(bytes * extent, limit + 1);
   }
-  return true;
+  return bytes;
+}
+
+// Whether the result may be made by the code. A tensor of a dynamic call has its extents behind its header.
+bool IsSmallResult(const KernelTensor& tensor, bool is_static) {
+  constexpr size_t kMaxRankInHeader = 3;
+  bool is_fixed = std::all_of(tensor.dims.begin(), tensor.dims.end(),
+                              [](const Dim& dim) { return dim.is_const() && dim.constant() >= 0; });
+  return is_fixed && (is_static || tensor.dims.size() <= kMaxRankInHeader) &&
+         BytesUpTo(tensor, kMaxResultBytes) <= kMaxResultBytes;
 }
 
 // Whether the code of the call can do all that KernelCaller does for this kernel.
 bool IsDirect(const KernelDesc& kernel, bool is_static) {
   if (!std::all_of(kernel.results.begin(), kernel.results.end(),
-                   [&](const KernelTensor& result) { return IsSmallTensor(result, is_static); })) {
+                   [&](const KernelTensor& result) { return IsSmallResult(result, is_static); })) {
     return false;
   }
+  int64_t bytes = 0;
   for (const KernelTensor& param : kernel.params) {
     if (!std::all_of(param.dims.begin(), param.dims.end(), IsSymbolOrConstant)) return false;
+    bytes += BytesUpTo(param, kMaxArgumentBytes);
+    if (bytes > kMaxArgumentBytes) return false;
   }
   std::optional<int64_t> workspace = kernel.workspace.AsConst();
   return kernel.values.empty() && kernel.checks.empty() && kernel.updates.empty() && workspace.has_value() &&

@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "kernels/codegen/kernel_compiler.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Instructions.h"
@@ -28,6 +29,7 @@
 #include "llvm/IR/PatternMatch.h"
 #include "native/testing.h"
 #include "serialization/assembler.h"
+#include "serialization/isa/isa.h"
 #include "vm/machine.h"
 #include "vm/value_text.h"
 
@@ -123,6 +125,43 @@ struct Case {
   std::vector<rvm::Value> args;
 };
 
+// Adds an entry that runs the entry `name` twice, on the same arguments. The second call sees what a bug of the first
+// one has left: a wrong budget, a block that was freed twice.
+void AddRepetition(Executable& executable, const std::string& name) {
+  const Entry& entry = *executable.FindEntry(name);
+  const FunctionDesc& function = executable.functions[entry.function.value];
+  auto is_pointer = [&](TypeId type) { return executable.types[type.value].kind != TypeDescKind::kScalar; };
+  FunctionDesc twice = {.name = name + " again", .num_params = function.num_params, .result = function.result};
+  twice.registers.assign(function.registers.begin(), function.registers.begin() + function.num_params);
+  auto add = [&](TypeId type) {
+    twice.registers.push_back({type});
+    return static_cast<uint16_t>(twice.registers.size() - 1);
+  };
+  std::vector<uint16_t> params, copies;
+  for (uint16_t i = 0; i < function.num_params; ++i) {
+    params.push_back(i);
+    TypeId type = function.registers[i].type;
+    copies.push_back(is_pointer(type) ? add(type) : i);
+    if (copies[i] != i) twice.code.insert(twice.code.end(), {static_cast<uint16_t>(Opcode::kRetain), copies[i], i});
+  }
+  uint16_t result = add(function.result);
+  auto call = [&](const std::vector<uint16_t>& args) {
+    uint32_t callee = entry.function.value;
+    twice.code.insert(twice.code.end(), {static_cast<uint16_t>(Opcode::kCall), result, static_cast<uint16_t>(callee),
+                                         static_cast<uint16_t>(callee >> 16), static_cast<uint16_t>(args.size())});
+    twice.code.insert(twice.code.end(), args.begin(), args.end());
+  };
+  call(copies);
+  if (is_pointer(function.result)) {
+    twice.code.insert(twice.code.end(), {static_cast<uint16_t>(Opcode::kDrop), result});
+  }
+  call(params);
+  twice.code.insert(twice.code.end(), {static_cast<uint16_t>(Opcode::kReturn), result});
+  Entry added = {twice.name, FunctionId(static_cast<uint32_t>(executable.functions.size())), entry.param_names};
+  executable.functions.push_back(std::move(twice));
+  executable.entries.push_back(std::move(added));
+}
+
 constexpr int64_t kSmallFuel = 30, kFuel = 1'000'000;
 
 class Subject {
@@ -130,7 +169,13 @@ class Subject {
   explicit Subject(const std::string& path) : name_(path.substr(path.rfind('/') + 1)) {
     std::stringstream text;
     text << std::ifstream(path).rdbuf();
-    executable_ = *Verify(*Assemble(text.str()));
+    Executable executable = *Assemble(text.str());
+    std::vector<std::string> entries;
+    for (const Entry& entry : executable.entries) entries.push_back(entry.name);
+    for (const std::string& entry : entries) AddRepetition(executable, entry);
+    auto verified = Verify(std::move(executable));
+    RVM_CHECK(verified.ok(), std::string(verified.status().message()));
+    executable_ = *std::move(verified);
     for (std::string line; std::getline(text, line);) {
       if (!line.starts_with("; run: ") && !line.starts_with("; fails: ")) continue;
       size_t begin = line.find(": ") + 2, open = line.find('(', begin), close = line.rfind(')', line.find(" => "));
@@ -139,6 +184,7 @@ class Subject {
       std::vector<TypeId> types;
       for (unsigned i = 0; i < function.num_params; ++i) types.push_back(function.registers[i].type);
       added.args = *vm::ParseValueTexts(**executable_, types, line.substr(open + 1, close - open - 1));
+      cases_.push_back({added.entry + " again", added.args});
       cases_.push_back(std::move(added));
     }
   }
