@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "kernels/abi/machine_abi.h"
 #include "kernels/codegen/kernel_compiler.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Instructions.h"
@@ -170,6 +171,7 @@ class Subject {
     std::stringstream text;
     text << std::ifstream(path).rdbuf();
     Executable executable = *Assemble(text.str());
+    functions_ = executable.functions.size();
     std::vector<std::string> entries;
     for (const Entry& entry : executable.entries) entries.push_back(entry.name);
     for (const std::string& entry : entries) AddRepetition(executable, entry);
@@ -212,7 +214,7 @@ class Subject {
   }
 
   const std::string& name() const { return name_; }
-  // The place of a bug, for people: the function, and the number of the place among those of the kind in it.
+  // The place of a bug, for people: the file, the function, and the number of the place among those of the kind in it.
   std::string PlaceOf(const Bug& bug, size_t n) const {
     std::string place;
     auto named = Compile([&](llvm::Module& module) {
@@ -220,16 +222,19 @@ class Subject {
       const llvm::Function* function = sites[n]->getFunction();
       size_t number = 0;
       for (size_t i = 0; i < n; ++i) number += sites[i]->getFunction() == function ? 1 : 0;
-      auto index = static_cast<size_t>(std::strtol(function->getName().drop_front(5).str().c_str(), nullptr, 10));
-      place = absl::StrCat(name_, " ", (*executable_)->functions[index].name, " ", number);
+      for (size_t f = 0; f < functions_; ++f) {
+        if (function->getName() != absl::StrCat(RVM_FUNCTION_SYMBOL, f)) continue;
+        place = absl::StrCat(name_, " ", (*executable_)->functions[f].name, " ", number);
+      }
     });
-    return place;
+    return named.ok() ? place : named.status().ToString();
   }
 
-  static std::vector<Instruction*> SitesOf(const Bug& bug, llvm::Module& module) {
+  // Places for a bug in the functions of the file, without those that AddRepetition made.
+  std::vector<Instruction*> SitesOf(const Bug& bug, llvm::Module& module) const {
     std::vector<Instruction*> sites;
-    for (llvm::Function& function : module) {
-      for (llvm::BasicBlock& block : function) {
+    for (size_t f = 0; f < functions_; ++f) {
+      for (llvm::BasicBlock& block : *module.getFunction(absl::StrCat(RVM_FUNCTION_SYMBOL, f))) {
         for (Instruction& i : block) {
           if (bug.is_site(i)) sites.push_back(&i);
         }
@@ -265,6 +270,7 @@ class Subject {
   }
 
   std::string name_;
+  size_t functions_ = 0;  // of the file
   std::shared_ptr<const VerifiedExecutable> executable_;
   std::vector<Case> cases_;
 };
@@ -286,12 +292,12 @@ TEST(Mutations, EveryKindIsSeen) {
       size_t sites = subject.CountSites(bug);
       for (size_t n = 0; n < sites; n += std::max<size_t>(1, sites / most)) {
         bool is_run = !subject.IsRight([&](llvm::Module& module) {
-          llvm::IRBuilder<> b(Subject::SitesOf(bug, module)[n]);
+          llvm::IRBuilder<> b(subject.SitesOf(bug, module)[n]);
           b.CreateIntrinsic(llvm::Intrinsic::trap, {}, {});
         });
         if (!is_run) continue;
         ++planted;
-        if (subject.IsRight([&](llvm::Module& module) { bug.plant(*Subject::SitesOf(bug, module)[n]); })) {
+        if (subject.IsRight([&](llvm::Module& module) { bug.plant(*subject.SitesOf(bug, module)[n]); })) {
           std::printf("unseen: %s: %s\n", bug.name, subject.PlaceOf(bug, n).c_str());
         } else {
           ++seen;
