@@ -1,6 +1,8 @@
 #include "vm/interpreter/execution.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +10,8 @@
 #include "vm/interpreter/backtrace.h"
 #include "vm/interpreter/dispatch.h"
 #include "vm/interpreter/operands.h"
+#include "vm/interpreter/pending_calls.h"
+#include "vm/interpreter/scalar_cast.h"
 #include "vm/limit.h"
 
 namespace rvm::vm {
@@ -91,6 +95,37 @@ bool Execution::CallHost(const uint16_t* pc, Slot* r) {
   });
   if (!value.ok()) return Fail(value.status());
   r[in.Get<"dst">()] = *value;
+  return true;
+}
+
+bool Execution::ShowResults(const Slot* r) {
+  std::optional<Profiler::Ended> ended = profiler->EndedWithResults();
+  if (!ended) return true;
+  const FunctionDesc& function = executable.functions[ended->function];
+  const Operand& results = (*ended->instruction)[0];
+  for (uint32_t i = 0; i < results.count; ++i) {
+    const TypeDesc& type = executable.types[function.registers[results.u16(i)].type.value];
+    Slot slot = r[results.u16(i)];
+    SeenResult seen = {.function = ended->function,
+                       .pc = ended->pc,
+                       .line = FindLine(function, ended->pc),
+                       .kernel = ended->kernel,
+                       .result = i};
+    if (type.kind == TypeDescKind::kScalar) {
+      std::byte bytes[8];
+      StoreScalar(type.dtype, bytes, slot);
+      seen.tensor = Literal::FromBytes(type.dtype, {}, {bytes, static_cast<size_t>(type.dtype.bytes())});
+    } else {
+      Tensor& tensor = *AsTensor(slot);
+      if (!caller.FetchToHost(&tensor)) return Fail(caller.TakeError());
+      seen.tensor = Literal::FromBytes(
+          tensor.dtype, Shape(tensor.dims, tensor.dims + tensor.rank),
+          {static_cast<const std::byte*>(ElementsOf(&tensor)), static_cast<size_t>(ElementBytes(tensor))});
+    }
+    absl::Status status;
+    control.OnHostStack([&] { status = profiler->sink()->Take(std::move(seen)); });
+    if (!status.ok()) return Fail(std::move(status));
+  }
   return true;
 }
 

@@ -66,6 +66,8 @@ struct Execution {
 
   // False: the run must end with `error`.
   bool CallHost(const uint16_t* pc, Slot* r);
+  // Gives the profiler's sink the results of the instruction before, in the frame `r`. REQUIRES: there is a sink.
+  bool ShowResults(const Slot* r);
   bool MakeView(const uint16_t* pc, Slot* r);
   bool CheckShape(const Tensor& tensor, TypeId type);
   bool CheckDims(int64_t a, int64_t b, DimRelation relation);

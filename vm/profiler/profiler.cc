@@ -185,8 +185,8 @@ uint16_t Profiler::Before(const uint16_t* pc, const FunctionInfo* fn, Ticks now)
     // Counted already.
   } else {
     FollowFlow(function, now);
-    auto at = static_cast<uint32_t>(pc - fn->code);
-    now_ = ReadInstruction(executable_->functions[function].code, at);
+    pc_now_ = static_cast<uint32_t>(pc - fn->code);
+    now_ = ReadInstruction(executable_->functions[function].code, pc_now_);
     function_now_ = function;
     ++functions_[function].instructions;
     ++opcodes_[static_cast<uint16_t>(now_->opcode())].count;
@@ -194,6 +194,16 @@ uint16_t Profiler::Before(const uint16_t* pc, const FunctionInfo* fn, Ticks now)
   }
   NoteHeap();
   return static_cast<uint16_t>(now_->opcode());
+}
+
+std::optional<Profiler::Ended> Profiler::EndedWithResults() const {
+  if (sink_ == nullptr || !now_.has_value() || retries_) return std::nullopt;
+  Opcode opcode = now_->opcode();
+  bool is_kernel =
+      opcode == Opcode::kCallKernel || opcode == Opcode::kCallKernelPlanned || opcode == Opcode::kCallKernelDynamic;
+  if (!is_kernel && opcode != Opcode::kView) return std::nullopt;
+  static_assert(SeenResult::kNoKernel == DeviceWork::kNone);
+  return Ended{&*now_, function_now_, pc_now_, kernel_now_};
 }
 
 void Profiler::Close(Ticks now) {

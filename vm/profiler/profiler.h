@@ -25,6 +25,7 @@
 #include "vm/link_info.h"
 #include "vm/memory/heap.h"
 #include "vm/profiler/profile.h"
+#include "vm/profiler/result_sink.h"
 
 namespace rvm::vm {
 
@@ -54,6 +55,9 @@ class Profiler {
   // Calls and kernels that the trace leaves out.
   int64_t dropped_trace_events() const { return dropped_events_; }
 
+  // Gives `sink` the results of kernels and views from now on; null: none. It outlives the runs.
+  void ShowResults(ResultSink* sink) { sink_ = sink; }
+
   // ---- for the machine
 
   // The program as the machine must run it. `kernel_probe` is called in place of the machine code of every kernel; it
@@ -78,6 +82,13 @@ class Profiler {
   }
   // Before the instruction `pc` of `fn`, `now`; gives the instruction's own code. Resume follows.
   uint16_t Before(const uint16_t* pc, const FunctionInfo* fn, Ticks now);
+  // The instruction that has just ended, if `sink()` is to see its results; function and pc say where it is.
+  struct Ended {
+    const Instruction* instruction;
+    uint32_t function, pc, kernel;
+  };
+  std::optional<Ended> EndedWithResults() const;
+  ResultSink* sink() const { return sink_; }
   // The machine goes on.
   void Resume() { began_ = Now(); }
   // The instruction that is about to end will run again.
@@ -174,6 +185,7 @@ class Profiler {
   Profile::DeviceUse UseOf(const Use& use, double ns_per_tick) const;
 
   const Executable* executable_ = nullptr;
+  ResultSink* sink_ = nullptr;
   const Heap* heap_ = nullptr;
   std::unique_ptr<LinkInfo> link_;
   std::vector<std::vector<uint16_t>> code_;  // of link_
@@ -185,6 +197,7 @@ class Profiler {
 
   std::optional<Instruction> now_;  // the instruction that runs
   uint32_t function_now_ = 0;
+  uint32_t pc_now_ = 0;
   uint32_t kernel_now_ = DeviceWork::kNone;
   bool retries_ = false;
   Ticks began_ = 0;
