@@ -1,9 +1,12 @@
 // Kernels that machine code of functions calls by itself: the memory that results take, every way to end a run, and the
 // heap's counters are those of bytecode.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,7 +16,10 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/abi/kernel_abi.h"
 #include "kernels/codegen/kernel_compiler.h"
-#include "native/control_compiler.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Module.h"
+#include "native/testing.h"
 #include "serialization/assembler.h"
 #include "vm/machine.h"
 
@@ -169,13 +175,16 @@ code
     return r2
 }
 
-; A workspace, and a scalar beside the tensor.
+; A workspace, which the first call makes though the pool has a block, and a scalar beside the tensor.
 function F3 "reverse" params 2 result int64 {
   r0: int64
   r1: Tensor[(4), float32]
   r2: int32
   r3, r4, r5: int64
+  r6: Tensor[(4), float32]
 code
+    call_kernel [r6], N0, [r1, K0]
+    drop r6
     load_int r3, 0
     load_int r4, 0
   L0:
@@ -282,10 +291,16 @@ class DirectCallsTest : public ::testing::Test {
     EXPECT_TRUE(executable.ok()) << executable.status();
     auto verified = Verify(*std::move(executable));
     EXPECT_TRUE(verified.ok()) << verified.status();
-    auto control = CompileControl(**verified, *codegen::ParseHostTarget("host"), {.opt_level = 2});
-    EXPECT_TRUE(control.ok()) << control.status();
-    program_ =
-        *vm::Program::LinkWithKernels(*verified, {Add, Both, Reverse, Round, Refuse}, nullptr, nullptr, &control->code);
+    executable_ = *std::move(verified);
+    Link();
+  }
+
+  // Links the program with machine code that `change` has changed.
+  void Link(const std::function<void(llvm::Module& module)>& change = [](llvm::Module&) {}) {
+    auto control = CompileChangedControl(*executable_, *codegen::ParseHostTarget("host"), change);
+    ASSERT_TRUE(control.ok()) << control.status();
+    program_ = *vm::Program::LinkWithKernels(executable_, {Add, Both, Reverse, Round, Refuse}, nullptr, nullptr,
+                                             &control->code);
   }
 
   // The result or the error of a call, and the heap's counters after it, as text.
@@ -308,6 +323,30 @@ class DirectCallsTest : public ::testing::Test {
     return text;
   }
 
+  // Whether a process that compares bytecode and machine code, in all ways in which a run may end, finds them equal.
+  bool IsRight() {
+    pid_t child = fork();
+    if (child == 0) {
+      alarm(60);
+      _exit(AreEqual() ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+  bool AreEqual() {
+    auto are_equal = [&](const char* entry, int64_t fail_allocation, int cancels_at) {
+      return Run({.runs_bytecode = true, .fail_allocation = fail_allocation}, entry, 8, -1, cancels_at) ==
+             Run({.fail_allocation = fail_allocation}, entry, 8, -1, cancels_at);
+    };
+    for (const char* entry : kEntries) {
+      for (int n = 0; n <= 20; ++n) {
+        if (!are_equal(entry, n, -1) || !are_equal(entry, 0, n)) return false;
+      }
+    }
+    return true;
+  }
+
   // Compares bytecode and machine code.
   std::string Compare(const std::string& entry, int64_t n, int64_t fuel = -1, int64_t fail_allocation = 0,
                       int cancels_at = -1) {
@@ -318,6 +357,7 @@ class DirectCallsTest : public ::testing::Test {
     return expected;
   }
 
+  std::shared_ptr<const VerifiedExecutable> executable_;
   std::shared_ptr<const vm::Program> program_;
 };
 
@@ -344,6 +384,39 @@ TEST_F(DirectCallsTest, TheCodeMakesTheCalls) {
 TEST_F(DirectCallsTest, FuelIsTheSame) {
   for (const char* entry : kEntries) {
     for (int64_t fuel = 0; fuel < 12; ++fuel) Compare(entry, 6, fuel);
+  }
+}
+
+// A condition of the code of calls that always has one value.
+TEST_F(DirectCallsTest, PlantedBugsAreSeen) {
+  struct Bug {
+    const char* condition;  // as emitters name it
+    bool value;
+  };
+  constexpr Bug kBugs[] = {
+      {"is_alone", true},    // takes the memory of an argument with other owners
+      {"is_left", true},     // takes it twice
+      {"must_drop", true},   // drops an argument that was taken
+      {"must_drop", false},  // leaves one that was not
+      {"must_look", false},  // misses an error or a cancel
+      {"is_block", true},    // takes a block of an empty list
+      {"is_let", true},      // misses an allocation that must fail
+      {"has_space", true},   // runs without scratch memory
+  };
+  ASSERT_TRUE(IsRight());
+  for (const Bug& bug : kBugs) {
+    int planted = 0;
+    Link([&](llvm::Module& module) {
+      for (llvm::Function& function : module) {
+        for (llvm::Instruction& i : llvm::instructions(function)) {
+          if (!i.getName().starts_with(bug.condition)) continue;
+          i.replaceAllUsesWith(llvm::ConstantInt::getBool(module.getContext(), bug.value));
+          ++planted;
+        }
+      }
+    });
+    EXPECT_GT(planted, 0) << bug.condition;
+    EXPECT_FALSE(IsRight()) << bug.condition << " is always " << bug.value;
   }
 }
 

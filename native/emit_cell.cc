@@ -95,7 +95,8 @@ FunctionEmitter::FreeBlock FunctionEmitter::FindBlock(int64_t list, std::span<co
   Value* allocations = Load(b_.getInt64Ty(), free.heap, offsetof(RvmHeap, allocations));
   free.count = b_.CreateAdd(allocations, Int(static_cast<int64_t>(before.size()) + 1));
   Value* fail_at = Load(b_.getInt64Ty(), free.heap, offsetof(RvmHeap, fail_at));
-  free.is_there = b_.CreateAnd(b_.CreateIsNotNull(free.block), b_.CreateICmpNE(free.count, fail_at));
+  free.is_there =
+      b_.CreateAnd(b_.CreateIsNotNull(free.block, "is_block"), b_.CreateICmpNE(free.count, fail_at, "is_let"));
   return free;
 }
 

@@ -106,7 +106,8 @@ FunctionEmitter::Value* FunctionEmitter::BindArguments(DirectCall& call) {
   }
   if (kernel.workspace.AsConst() != 0) {
     Value* context = LoadMachine(offsetof(RvmMachine, kernel_context));
-    fits = b_.CreateAnd(fits, b_.CreateIsNotNull(Load(b_.getPtrTy(), context, offsetof(RvmKernelContext, workspace))));
+    Value* workspace = Load(b_.getPtrTy(), context, offsetof(RvmKernelContext, workspace));
+    fits = b_.CreateAnd(fits, b_.CreateIsNotNull(workspace, "has_space"));
   }
   return fits;
 }
@@ -119,7 +120,7 @@ void FunctionEmitter::DropArguments(const DirectCall& call) {
     if (call.is_taken[i] == nullptr) {
       drop();
     } else {
-      If(b_.CreateNot(call.is_taken[i]), /*is_rare=*/false, drop);
+      If(b_.CreateNot(call.is_taken[i], "must_drop"), /*is_rare=*/false, drop);
     }
   }
 }
@@ -136,7 +137,7 @@ void FunctionEmitter::RunDirectly(DirectCall& call) {
   run->setTailCallKind(llvm::CallInst::TCK_NoTail);
   Value* attention = LoadMachine(offsetof(RvmMachine, attention));
   Value* wanted = b_.CreateLoad(b_.getInt32Ty(), attention, /*isVolatile=*/true);
-  If(b_.CreateICmpNE(b_.CreateOr(run, wanted), b_.getInt32(0)), /*is_rare=*/true,
+  If(b_.CreateICmpNE(b_.CreateOr(run, wanted), b_.getInt32(0), "must_look"), /*is_rare=*/true,
      [&] { Import("rvm_after_kernel", {Int(call.index), b_.CreateZExt(run, b_.getInt64Ty())}); });
   DropArguments(call);
   for (uint32_t i = 0; i < call.dsts.count; ++i) {

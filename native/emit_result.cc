@@ -39,10 +39,10 @@ Value* FunctionEmitter::TakeArgument(DirectCall& call, uint32_t result) {
     Value* tensor = Get(call.RegisterOf(reuse.param));
     Value* count = Load(b_.getInt32Ty(), tensor, kRvmCountOffset);
     Value* storage = Load(b_.getInt8Ty(), tensor, kRvmTensorStorageOffset);
-    Value* fits =
-        b_.CreateAnd(b_.CreateICmpEQ(count, b_.getInt32(1)), b_.CreateICmpEQ(storage, b_.getInt8(kRvmTensorInline)));
+    Value* fits = b_.CreateAnd(b_.CreateICmpEQ(count, b_.getInt32(1), "is_alone"),
+                               b_.CreateICmpEQ(storage, b_.getInt8(kRvmTensorInline)));
     Value*& is_taken = call.is_taken[reuse.param];
-    if (is_taken != nullptr) fits = b_.CreateAnd(fits, b_.CreateNot(is_taken));
+    if (is_taken != nullptr) fits = b_.CreateAnd(fits, b_.CreateNot(is_taken, "is_left"));
     if (taken != none) fits = b_.CreateAnd(fits, b_.CreateIsNull(taken));
     is_taken = is_taken == nullptr ? fits : b_.CreateOr(is_taken, fits);
     taken = b_.CreateSelect(fits, tensor, taken);

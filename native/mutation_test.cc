@@ -1,5 +1,5 @@
 // Plants bugs into the machine code of vm/testdata: a payment, a count of references, a budget, a check that is
-// forgotten. The comparison with bytecode must see every kind of bug, and a good part of the bugs that run.
+// forgotten. The comparison with bytecode must see each one that runs, but for the listed ones, which change nothing.
 //
 // RELAYVM_ALL_MUTATIONS=1 plants every bug, not a sample of them.
 #include <gtest/gtest.h>
@@ -120,6 +120,27 @@ constexpr Bug kBugs[] = {
        guard->setCondition(llvm::ConstantInt::getBool(i.getContext(), !is_taken));
      }},
 };
+
+// A bug that changes no run of these programs.
+struct Equivalent {
+  const char* bug;
+  const char* place;
+};
+
+constexpr Equivalent kEquivalents[] = {
+    // The payment is the last one of each run: nobody gives the program a function of the host.
+    {"a payment is forgotten", "control.rvmasm call_host 0"},
+    // The callee is a closure that pays for nothing.
+    {"what a callee pays is forgotten", "cells.rvmasm call_closure 0"},
+    {"what a callee pays is forgotten", "cells.rvmasm keep_captured 0"},
+    {"what a callee pays is forgotten", "cells.rvmasm closures_later 1"},
+    {"what a callee pays is forgotten", "cells.rvmasm closures_later 2"},
+};
+
+bool IsEquivalent(const Bug& bug, const std::string& place) {
+  return std::any_of(std::begin(kEquivalents), std::end(kEquivalents),
+                     [&](const Equivalent& e) { return std::string(e.bug) == bug.name && place == e.place; });
+}
 
 struct Case {
   std::string entry;
@@ -275,9 +296,7 @@ class Subject {
   std::vector<Case> cases_;
 };
 
-// Not every bug that runs changes something: a payment may be forgotten where the next one stops the run at the same
-// place, and a count where the object is immortal.
-TEST(Mutations, EveryKindIsSeen) {
+TEST(Mutations, EveryBugIsSeen) {
   size_t most = std::getenv("RELAYVM_ALL_MUTATIONS") != nullptr ? SIZE_MAX : 5;  // of one kind and file
   size_t all_planted = 0, all_seen = 0;
   std::vector<Subject> subjects;
@@ -297,11 +316,10 @@ TEST(Mutations, EveryKindIsSeen) {
         });
         if (!is_run) continue;
         ++planted;
-        if (subject.IsRight([&](llvm::Module& module) { bug.plant(*subject.SitesOf(bug, module)[n]); })) {
-          std::printf("unseen: %s: %s\n", bug.name, subject.PlaceOf(bug, n).c_str());
-        } else {
-          ++seen;
-        }
+        bool is_seen = !subject.IsRight([&](llvm::Module& module) { bug.plant(*subject.SitesOf(bug, module)[n]); });
+        std::string place = subject.PlaceOf(bug, n);
+        EXPECT_EQ(is_seen, !IsEquivalent(bug, place)) << bug.name << ": " << place;
+        seen += is_seen ? 1 : 0;
       }
     }
     EXPECT_GT(seen, 0u) << bug.name << ": " << planted << " planted";
@@ -310,7 +328,7 @@ TEST(Mutations, EveryKindIsSeen) {
     all_seen += seen;
   }
   EXPECT_GT(all_planted, 30u);
-  EXPECT_GT(3 * all_seen, all_planted) << all_seen << " of " << all_planted << " seen";
+  std::printf("%zu of %zu seen\n", all_seen, all_planted);
 }
 
 }  // namespace
