@@ -89,6 +89,15 @@ JsonWriter& JsonWriter::Null() {
   return *this;
 }
 
+JsonWriter& JsonWriter::Exact(double number) {
+  if (!std::isfinite(number)) return Null();
+  BeforeValue();
+  char digits[64];
+  auto [end, error] = std::to_chars(digits, digits + sizeof(digits), number);
+  text_.append(digits, end);
+  return *this;
+}
+
 JsonWriter& JsonWriter::Number(double number) {
   if (!std::isfinite(number)) return Null();
   BeforeValue();

@@ -22,6 +22,7 @@ class JsonWriter {
   JsonWriter& Bool(bool value);
   JsonWriter& Null();
   JsonWriter& Number(double number);  // one that is not finite is null
+  JsonWriter& Exact(double number);   // the same with as many digits as read back to it, not three behind the point
   JsonWriter& Field(std::string_view name, std::string_view text) { return Key(name).String(text); }
   JsonWriter& Field(std::string_view name, int64_t number) { return Key(name).Int(number); }
   JsonWriter& Field(std::string_view name, double number) { return Key(name).Number(number); }

@@ -167,16 +167,132 @@ class QuantizeTest(relayvm.TestCase):
             page = file.read()
         for name in SITES:
             self.assertRegex(page, rf'<td class="name">{name}</td>')
-        self.assertTrue(re.search(r"<td>[0-9.]+</td><td>[0-9.]+</td><td class=\"name\"></td>", page), page)
+        # Times before and after.
+        self.assertRegex(page, r"product \(160, 160\)</td>.*<td>[0-9.]+</td><td>[0-9.]+</td><td></td>")
+        _, done = self.quantize(self.source, "r.rvm", "--scheme", "w8a8", "--data", self.data("calls.txt", ["[1,2] 1"]), "--force",
+                                "--report", report)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(report, encoding="utf-8") as file:
+            page = file.read()
+        for part in ("<rect ", "% beyond", "With the data: error of the results"):
+            self.assertIn(part, page)
+
+    def data(self, name, lines):
+        return self.write(name, "\n".join(lines) + "\n")
+
+    def sites(self, report):
+        with open(report, encoding="utf-8") as file:
+            page = json.load(file)
+        return page, {site["name"]: site for site in page["sites"]}
+
+    def test_calibration_sees_every_step(self):
+        """Of lists, of trees and in closures: the calls of each site, their range, and the results of the program."""
+        data = self.data("calls.txt", ["[1,299,17,5] 3", "[] 3", "[7,250] 0"])
+        report = f"{self.folder}/seen.json"
+        path, done = self.quantize(self.source, "seen.rvm", "--scheme", "w8a8", "--data", data, "--force", "--report", report)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLess(self.error(self.result(path)), 0.05)
+        page, sites = self.sites(report)
+        self.assertEqual(page["calls"], 3)
+        calls = {name.split(".")[0]: 0 for name in sites}
+        for name, site in sites.items():
+            calls[name.split(".")[0]] += site.get("calls", 0)
+        # Two children for each of the 7 and 7 nodes.
+        self.assertEqual(calls, {"cell": 6, "words": 0, "child": 28, "inner": 6, "filter": 3})
+        self.assertLessEqual(max(abs(sites["cell"]["least"]), sites["cell"]["greatest"]), 1)
+
+    def test_observers(self):
+        """The range that a rule chooses among known numbers, from a file of arrays and from a folder."""
+        source = self.write("one.relay", f"free_var %cell: Tensor[({DEPTH}, {DEPTH}), float32];\n"
+                            f"def @main(%x: Tensor[(n, {DEPTH}), float32]) {{ nn.dense(%x, %cell) }}")
+        x = np.random.default_rng(2).normal(size=(6, 5, DEPTH)).astype(np.float32)
+        x[2, 3, 4] = -40
+        np.savez(f"{self.folder}/samples.npz", x=x)
+        os.makedirs(f"{self.folder}/samples", exist_ok=True)
+        for i, sample in enumerate(x):
+            np.savez(f"{self.folder}/samples/{i}.npz", x=sample)
+        ranges = {}
+        for rule in ("minmax", "percentile=99", "mse", "entropy"):
+            for data in ("samples.npz", "samples"):
+                report = f"{self.folder}/o.json"
+                _, done = self.quantize(source, "o.rvm", "--scheme", "w8a8", "--observer", rule, "--data", f"{self.folder}/{data}",
+                                        "--force", "--report", report)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                site = self.sites(report)[1]["cell"]
+                self.assertEqual(site["calls"], 6)
+                self.assertAlmostEqual(site["least"], -40, places=2)
+                self.assertEqual(ranges.setdefault(rule, site["range"]), site["range"])
+        self.assertAlmostEqual(ranges["minmax"], 40, places=2)
+        self.assertAlmostEqual(ranges["percentile=99"], np.quantile(np.abs(x), 0.99), delta=0.05)
+        for rule in ("mse", "entropy"):
+            self.assertGreater(ranges[rule], 2)
+            self.assertLess(ranges[rule], 41)
+
+    def test_search_keeps_the_error(self):
+        """The weight that errs most is raised, and no more of them than the error asks for."""
+        data = self.data("calls.txt", ["[1,2,3] 2", "[5] 3", "[7,250] 1"])
+        report = f"{self.folder}/s.json"
+        options = ["--scheme", "w4", "--data", data, "--force", "--report", report]
+        _, done = self.quantize(self.source, "s.rvm", *options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        whole = self.sites(report)[0]["error"]
+        for bound in (0.6 * whole, 0.05 * whole):
+            _, done = self.quantize(self.source, "s.rvm", *options, "--error", str(bound))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            page, sites = self.sites(report)
+            self.assertLessEqual(page["error"], bound)
+            raised = {name for name, site in sites.items() if site["reason"] == "for the sake of the error"}
+            self.assertTrue(raised)
+            worst = max((site["error"], name) for name, site in sites.items() if "error" in site)[1]
+            self.assertIn(worst, raised)
+            self.assertTrue(any(site["scheme"] != "float" for site in sites.values()))
+        path, done = self.quantize(self.source, "never.rvm", *options, "--error", "1e-12")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nothing gains by `w4`, so no program is written", done.stderr)
+        self.assertIn("for the sake of the error", done.stderr)
+        self.assertFalse(os.path.exists(path))
+
+    def test_sites_that_data_do_not_reach_stay(self):
+        data = self.data("calls.txt", ["[] 0"])
+        _, done = self.quantize(self.source, "r.rvm", "--scheme", "w8a8", "--data", data, "--force")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name in ("cell of `fold`", "child of `sum`"):
+            self.assertIn(f"{name} stays in floats: the data do not reach it", done.stderr)
+
+    def test_labels_count_as_errors(self):
+        """Results without floats: the share of the calls whose results differ."""
+        source = self.write("label.relay", f"free_var %cell: Tensor[({DEPTH}, {DEPTH}), float32];\n"
+                            f"def @main(%x: Tensor[(1, {DEPTH}), float32]) {{ argmax(nn.dense(%x, %cell), axis=[1]) }}")
+        x = np.random.default_rng(3).normal(size=(40, 1, DEPTH)).astype(np.float32)
+        np.savez(f"{self.folder}/labels.npz", x=x)
+        report = f"{self.folder}/l.json"
+        path, done = self.quantize(source, "l.rvm", "--scheme", "w4", "--group", "160", "--data", f"{self.folder}/labels.npz", "--force",
+                                   "--report", report)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        others = 0
+        for sample in x:
+            np.save(f"{self.folder}/x.npy", sample)
+            got = int(re.sub(r"\D", "", relayvm.execute(path, f"@{self.folder}/x.npy")))
+            others += got != int(np.argmax(sample @ self.weights["cell"].T))
+        self.assertGreater(others, 0)
+        self.assertAlmostEqual(self.sites(report)[0]["error"], others / 40, places=6)
 
     def test_errors(self):
         plain = self.write("plain.relay", "def @main(%x: float32) { %x }")
+        calls, empty = self.data("calls.txt", ["[1] 1"]), self.data("empty.txt", ["# none"])
         cases = [
             (self.source, ["--scheme", "w9"], "there is no scheme `w9`"),
             (self.source, ["--keep", "cel"], "no weight that can be quantised is named `cel`; did you mean `cell`?"),
             (self.source, ["--group", "7"], "`--group`: saw 7; expected an even number"),
             (self.source, ["--dims", "n"], "`--dims`: saw `n`; expected NAME=N"),
             (plain, [], "the program has nothing to quantise"),
+            (self.source, ["--scheme", "w8a8"], "`--scheme w8a8` takes the scales of activations from `--data`"),
+            (self.source, ["--error", "0.1"], "`--error` needs `--data`"),
+            (self.source, ["--data", calls, "--metric", "best"], "saw the metric `best`; expected norm or argmax"),
+            (self.source, ["--data", calls, "--observer", "max"], "saw the observer `max`; expected minmax, mse, entropy or"),
+            (self.source, ["--data", empty], "empty.txt` has no line of values"),
+            (self.source, ["--data", self.folder + "/none.txt"], "none.txt"),
+            (self.source, ["--data", self.params], "w.npz has no array `l`, a parameter of the program"),
         ]
         for source, options, message in cases:
             with self.subTest(message=message):

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -12,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "base/edit_distance.h"
 #include "base/status_macros.h"
+#include "compiler/driver/calibration.h"
 #include "compiler/driver/site_programs.h"
 #include "compiler/passes/pass.h"
 #include "compiler/quantize/realize.h"
@@ -41,18 +44,21 @@ class Planner {
   Planner(const QuantizeRequest& request, quantize::WeightStore& weights, SiteTimer& timer)
       : request_(request), weights_(weights), timer_(timer) {}
 
+  // The plan of a site in the scheme of the request, or in floats. The report has the site's activations.
   absl::StatusOr<SitePlan> Plan(const Site& site, SiteReport& report) {
     SitePlan plan = {.scheme = request_.scheme, .group = request_.group};
-    if (std::string reason = WhyFloat(site); !reason.empty()) return Float(reason, report);
+    if (std::string reason = WhyFloat(site, report); !reason.empty()) return Float(reason, report);
+    if (report.activations) report.range = plan.greatest = report.activations->Range(request_.observer);
     if (!quantize::CanRealize(site, plan.scheme, plan.group, weights_)) {
       bool may_be_bytes = plan.scheme == Scheme::kW4 && quantize::CanRealize(site, Scheme::kW8, 0, weights_);
       if (!may_be_bytes) return Float("its weights do not fit the scheme", report);
       plan.scheme = Scheme::kW8;
       report.reason = absl::StrCat("no rows of whole groups of ", request_.group);
     }
-    const quantize::StoredWeight* stored = weights_.Find(site, StoredScheme(site, plan.scheme), plan.group);
     if (site.kind != SiteKind::kTable) {
-      RVM_ASSIGN_OR_RETURN(std::optional<SiteTimes> times, timer_.Measure(site, plan, weights_));
+      const auto& activations = report.activations;
+      const int64_t elements = activations ? activations->count() / std::max<int64_t>(1, activations->calls()) : 0;
+      RVM_ASSIGN_OR_RETURN(std::optional<SiteTimes> times, timer_.Measure(site, plan, elements, weights_));
       if (times) {
         report.ns_before = times->before;
         report.ns_after = times->after;
@@ -63,13 +69,28 @@ class Planner {
         }
       }
     }
-    report.scheme = plan.scheme;
-    report.weight_error = stored->error;
-    report.bytes_after = stored->bytes(StoredScheme(site, plan.scheme));
+    Describe(site, plan, report);
     return plan;
   }
 
+  // A plan with less error: kW8 for kW4, otherwise floats.
+  SitePlan Raised(const Site& site, const SitePlan& plan, SiteReport& report) {
+    report.reason = "for the sake of the error";
+    if (plan.scheme != Scheme::kW4) return Float(report.reason, report);
+    SitePlan raised = {.scheme = Scheme::kW8};
+    Describe(site, raised, report);
+    return raised;
+  }
+
  private:
+  void Describe(const Site& site, const SitePlan& plan, SiteReport& report) {
+    const Scheme scheme = StoredScheme(site, plan.scheme);
+    const quantize::StoredWeight* stored = weights_.Find(site, scheme, plan.group);
+    report.scheme = plan.scheme;
+    report.weight_error = stored->error;
+    report.bytes_after = stored->bytes(scheme);
+  }
+
   static Scheme StoredScheme(const Site& site, Scheme scheme) {
     return site.kind == SiteKind::kTable && RowOf(scheme).multiplies_bytes ? Scheme::kW8 : scheme;
   }
@@ -77,16 +98,21 @@ class Planner {
   static SitePlan Float(std::string reason, SiteReport& report) {
     report.scheme = Scheme::kFloat;
     report.reason = std::move(reason);
+    report.weight_error = 0;
     report.bytes_after = report.bytes_before;
     return {};
   }
 
-  std::string WhyFloat(const Site& site) const {
+  std::string WhyFloat(const Site& site, const SiteReport& report) const {
     const std::vector<std::string>& kept = request_.kept;
     if (std::find(kept.begin(), kept.end(), site.name) != kept.end()) return "kept";
     const bool multiplies_bytes = RowOf(request_.scheme).multiplies_bytes && site.kind != SiteKind::kTable;
     if (!multiplies_bytes && site.weight.bytes() <= kMinStoredBytes) return "small: up to 64 KB are stored as they are";
     if (multiplies_bytes && site.is_grouped && !request_.force) return "channels in groups are multiplied in floats";
+    if (RowOf(request_.scheme).needs_data && site.kind != SiteKind::kTable) {
+      if (!report.activations || report.activations->count() == 0) return "the data do not reach it";
+      if (report.activations->has_strange()) return "its activations are infinite or not numbers";
+    }
     return "";
   }
 
@@ -147,40 +173,165 @@ void CountBytes(const std::vector<Site>& sites, QuantizedProgram& result) {
   }
 }
 
-}  // namespace
+bool IsChanged(const SitePlan& plan) { return plan.scheme != Scheme::kFloat; }
 
-absl::StatusOr<QuantizedProgram> QuantizeModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
-                                                const CompileOptions& options, const QuantizeRequest& request,
-                                                const QuantizeRuntime& runtime) {
-  QuantizedProgram result;
-  CompileOptions prepare = options;
-  prepare.opt_level = std::max(options.opt_level, 2);
-  RVM_ASSIGN_OR_RETURN(result.program, PrepareModule(std::move(module), diagnostics, prepare, kBefore, result.weights));
-  passes::PassContext context{result.program.entries, prepare.opt_level, diagnostics};
-  ir::Module& program = result.program.module;
-  for (const passes::Pass* pass : {&passes::kToAnf, &passes::kFoldScales}) {
-    RVM_ASSIGN_OR_RETURN(program, pass->run(program, context));
+// Raises sites until the error of the results is small enough.
+class Search {
+ public:
+  Search(const ir::Module& module, const std::vector<Site>& sites, const Calibration& calibration, Planner& planner,
+         quantize::WeightStore& weights, std::vector<SiteReport>& reports)
+      : module_(module),
+        sites_(sites),
+        calibration_(calibration),
+        planner_(planner),
+        weights_(weights),
+        reports_(reports) {}
+
+  absl::Status Run(double greatest_error, std::vector<SitePlan>& plans) {
+    RVM_ASSIGN_OR_RETURN(double error, ErrorOf(plans));
+    if (error <= greatest_error) return absl::OkStatus();
+    RVM_ASSIGN_OR_RETURN(std::vector<size_t> order, ByError(plans));
+    while (!order.empty()) {
+      // The least number of sites, the worst first, that are raised. Errors are taken to fall with it.
+      size_t few = 0, enough = order.size();
+      while (enough - few > 1) {
+        const size_t middle = (few + enough) / 2;
+        RVM_ASSIGN_OR_RETURN(error, ErrorOf(WithRaised(plans, order, middle)));
+        (error <= greatest_error ? enough : few) = middle;
+      }
+      for (size_t i = 0; i < enough; ++i) {
+        plans[order[i]] = planner_.Raised(sites_[order[i]], plans[order[i]], reports_[order[i]]);
+      }
+      if (enough < order.size()) return absl::OkStatus();
+      RVM_ASSIGN_OR_RETURN(error, ErrorOf(plans));
+      if (error <= greatest_error) return absl::OkStatus();
+      std::erase_if(order, [&](size_t site) { return !IsChanged(plans[site]); });
+    }
+    return absl::OkStatus();
   }
-  std::vector<Site> sites = quantize::FindSites(program);
-  RVM_RETURN_IF_ERROR(CheckKept(request, sites));
-  quantize::WeightStore weights;
-  SiteTimer timer(options, request.dims, BytesOf(sites), runtime, diagnostics);
-  Planner planner(request, weights, timer);
-  std::vector<SitePlan> plans;
+
+ private:
+  absl::StatusOr<double> ErrorOf(const std::vector<SitePlan>& plans) {
+    return calibration_.ErrorOf(quantize::Realize(module_, sites_, plans, weights_));
+  }
+
+  // The sites that are quantised, by the error that each causes alone, the greatest first.
+  absl::StatusOr<std::vector<size_t>> ByError(const std::vector<SitePlan>& plans) {
+    std::vector<size_t> order;
+    for (size_t i = 0; i < plans.size(); ++i) {
+      if (!IsChanged(plans[i])) continue;
+      std::vector<SitePlan> alone(plans.size());
+      alone[i] = plans[i];
+      RVM_ASSIGN_OR_RETURN(reports_[i].error, ErrorOf(alone));
+      order.push_back(i);
+    }
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return *reports_[a].error > *reports_[b].error; });
+    return order;
+  }
+
+  std::vector<SitePlan> WithRaised(std::vector<SitePlan> plans, const std::vector<size_t>& order, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      SiteReport unused = reports_[order[i]];
+      plans[order[i]] = planner_.Raised(sites_[order[i]], plans[order[i]], unused);
+    }
+    return plans;
+  }
+
+  const ir::Module& module_;
+  const std::vector<Site>& sites_;
+  const Calibration& calibration_;
+  Planner& planner_;
+  quantize::WeightStore& weights_;
+  std::vector<SiteReport>& reports_;
+};
+
+absl::Status CheckRequest(const QuantizeRequest& request, const QuantizeRuntime& runtime) {
+  if (runtime.data != nullptr) return absl::OkStatus();
+  if (RowOf(request.scheme).needs_data) {
+    return absl::InvalidArgumentError(
+        "`w8a8` takes the scales of activations from data; expected some. `w8a8-dynamic` needs none");
+  }
+  if (request.greatest_error) {
+    return absl::InvalidArgumentError("a greatest error of the results is measured on data; expected some");
+  }
+  return absl::OkStatus();
+}
+
+// The program between inlining and lambda lifting, in A-normal form, with normalisations in weights.
+absl::StatusOr<PreparedProgram> PrepareForSites(ir::Module module, diagnostics::Diagnostics& diagnostics,
+                                                CompileOptions options, BoundWeights& weights) {
+  options.opt_level = std::max(options.opt_level, 2);
+  RVM_ASSIGN_OR_RETURN(PreparedProgram program,
+                       PrepareModule(std::move(module), diagnostics, options, kBefore, weights));
+  passes::PassContext context{program.entries, options.opt_level, diagnostics};
+  for (const passes::Pass* pass : {&passes::kToAnf, &passes::kFoldScales}) {
+    RVM_ASSIGN_OR_RETURN(program.module, pass->run(program.module, context));
+  }
+  return program;
+}
+
+absl::Status CheckWhole(const WholeReport& whole, const QuantizeRequest& request) {
+  if (whole.ns_after <= kSlower * whole.ns_before || request.force) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("the program as `%s` takes %.4g ms for the data, %.4g in floats, so none is written; `--force` "
+                      "writes it",
+                      std::string(RowOf(request.scheme).name), whole.ns_after / 1e6, whole.ns_before / 1e6));
+}
+
+std::vector<SiteReport> ReportsOf(const std::vector<Site>& sites) {
+  std::vector<SiteReport> reports;
   for (const Site& site : sites) {
-    SiteReport& report = result.sites.emplace_back();
+    SiteReport& report = reports.emplace_back();
     report.function = site.function;
     report.name = site.name;
     report.kind = quantize::KindName(site.kind);
     report.weight = site.weight.shape();
     report.bytes_before = site.weight.bytes();
-    RVM_ASSIGN_OR_RETURN(SitePlan plan, planner.Plan(site, report));
-    plans.push_back(plan);
   }
-  auto is_changed = [](const SitePlan& plan) { return plan.scheme != Scheme::kFloat; };
-  if (std::none_of(plans.begin(), plans.end(), is_changed)) return NothingToDo(result.sites, request.scheme);
+  return reports;
+}
+
+}  // namespace
+
+absl::StatusOr<QuantizedProgram> QuantizeModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
+                                                const CompileOptions& options, const QuantizeRequest& request,
+                                                const QuantizeRuntime& runtime) {
+  RVM_RETURN_IF_ERROR(CheckRequest(request, runtime));
+  QuantizedProgram result;
+  RVM_ASSIGN_OR_RETURN(result.program, PrepareForSites(std::move(module), diagnostics, options, result.weights));
+  const ir::Module program = result.program.module;
+  std::vector<Site> sites = quantize::FindSites(program);
+  RVM_RETURN_IF_ERROR(CheckKept(request, sites));
+  result.sites = ReportsOf(sites);
+  std::unique_ptr<Calibration> calibration;
+  if (runtime.data != nullptr) {
+    RVM_ASSIGN_OR_RETURN(calibration,
+                         Calibration::Create(result.program, kBefore, options, request, runtime, diagnostics));
+    RVM_ASSIGN_OR_RETURN(std::vector<quantize::Observations> activations, calibration->Observe(sites));
+    for (size_t i = 0; i < sites.size(); ++i) {
+      if (sites[i].kind != SiteKind::kTable) result.sites[i].activations = std::move(activations[i]);
+    }
+  }
+  quantize::WeightStore weights;
+  SiteTimer timer(options, request.dims, BytesOf(sites), runtime, diagnostics);
+  Planner planner(request, weights, timer);
+  std::vector<SitePlan> plans;
+  for (size_t i = 0; i < sites.size(); ++i) {
+    RVM_ASSIGN_OR_RETURN(plans.emplace_back(), planner.Plan(sites[i], result.sites[i]));
+  }
+  if (request.greatest_error) {
+    RVM_RETURN_IF_ERROR(
+        Search(program, sites, *calibration, planner, weights, result.sites).Run(*request.greatest_error, plans));
+  }
+  if (std::none_of(plans.begin(), plans.end(), IsChanged)) return NothingToDo(result.sites, request.scheme);
   CountBytes(sites, result);
-  program = quantize::Realize(program, sites, plans, weights);
+  ir::Module realized = quantize::Realize(program, sites, plans, weights);
+  if (calibration != nullptr) {
+    RVM_ASSIGN_OR_RETURN(result.whole, calibration->Whole(realized));
+    RVM_RETURN_IF_ERROR(CheckWhole(*result.whole, request));
+  }
+  result.program.module = std::move(realized);
   return result;
 }
 

@@ -16,19 +16,35 @@
 #include "base/value.h"
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/driver/compile.h"
+#include "compiler/driver/result_error.h"
+#include "compiler/quantize/observations.h"
 #include "compiler/quantize/scheme.h"
+#include "serialization/executable.h"
 #include "serialization/verifier.h"
 
 namespace rvm::driver {
 
+using Calls = std::vector<std::vector<Value>>;  // the arguments of each call of an entry
+
+// Measured calls of one entry of several programs.
+struct TimedCalls {
+  std::string entry;
+  // Bytes of other weights that are read before the calls of each program, as in the program that an operator is from.
+  std::vector<int64_t> others;
+  const Calls& calls;
+};
+
 // Services of a runtime for the quantiser: the compiler is not linked with one.
 struct QuantizeRuntime {
   using Programs = std::span<const std::shared_ptr<const VerifiedExecutable>>;
-  // The least time of a call of `main` in each program, in nanoseconds. Calls of the programs alternate. `others`: the
-  // bytes of other weights that are read between two calls of each, as in the program that the operator is from.
-  std::function<absl::StatusOr<std::vector<double>>(Programs programs, std::span<const int64_t> others,
-                                                    std::span<const Value> args)>
-      time;
+  // The least time of all the calls, one after the other, in each program, in nanoseconds. The programs alternate.
+  std::function<absl::StatusOr<std::vector<double>>(Programs programs, const TimedCalls& calls)> time;
+  // The result of each call.
+  std::function<absl::StatusOr<std::vector<Value>>(const std::shared_ptr<const VerifiedExecutable>& program,
+                                                   const std::string& entry, const Calls& calls)>
+      run;
+  // Calls of the entry with data like those that the program is for. Null: there are none.
+  std::function<absl::StatusOr<Calls>(const Executable& program, const std::string& entry)> data;
 };
 
 struct QuantizeRequest {
@@ -37,6 +53,11 @@ struct QuantizeRequest {
   std::vector<std::string> kept;        // names of sites that stay in floats
   std::map<std::string, int64_t> dims;  // values of named extents, for measurements
   bool force = false;                   // also quantise what is slower for it
+  // With data:
+  std::string entry = "main";            // that the data are for
+  quantize::ObserverRule observer;       // kW8A8
+  std::optional<double> greatest_error;  // of the results; sites are raised until it holds
+  ResultMetric metric = ResultMetric::kNorm;
 };
 
 // One site, and what became of it.
@@ -48,6 +69,17 @@ struct SiteReport {
   double weight_error = 0;  // norm of the rounding of the weight, divided by the norm of the weight
   int64_t bytes_before = 0, bytes_after = 0;
   std::optional<double> ns_before, ns_after;  // of one call of the operator, if measured
+  // Calls of the operator for the data, and its activations, where a scheme needs their range.
+  std::optional<quantize::Observations> activations;
+  double range = 0;             // the magnitude that becomes the greatest code
+  std::optional<double> error;  // of the results if this site alone is quantised; measured by a search
+};
+
+// The whole program, with the data.
+struct WholeReport {
+  double error = 0;
+  double ns_before = 0, ns_after = 0;  // of all calls
+  int64_t calls = 0;
 };
 
 struct QuantizedProgram {
@@ -55,10 +87,13 @@ struct QuantizedProgram {
   std::vector<SiteReport> sites;
   int64_t bytes_before = 0, bytes_after = 0;  // of the weights of all sites, shared ones counted once
   BoundWeights weights;
+  std::optional<WholeReport> whole;
 };
 
 // Quantises the sites of an untyped module. Products and convolutions that would be slower in the scheme stay in floats
-// unless the request says otherwise. kFailedPrecondition if no site would be quantised, with the reasons.
+// unless the request says otherwise. With data and a greatest error, sites are raised in the order of the errors that
+// they cause alone, from kW4 to kW8, then to floats. kFailedPrecondition if no site would be quantised, or if the whole
+// program is slower, with the reasons.
 absl::StatusOr<QuantizedProgram> QuantizeModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
                                                 const CompileOptions& options, const QuantizeRequest& request,
                                                 const QuantizeRuntime& runtime);

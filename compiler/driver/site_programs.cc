@@ -39,6 +39,27 @@ Shape MeasuredShape(const ir::TensorType& type, const std::map<std::string, int6
   return shape;
 }
 
+// The same with so many elements, if only one extent is open, or leading ones of a product are.
+Shape ShapeOf(const Site& site, const std::map<std::string, int64_t>& dims, int64_t elements) {
+  const ir::TensorType& type = *passes::TensorOf(site.data());
+  Shape shape = MeasuredShape(type, dims);
+  if (elements <= 0) return shape;
+  const int64_t depth = shape.back();
+  if (site.kind == SiteKind::kProduct && shape.size() >= 2 && depth > 0)
+    return {std::max<int64_t>(1, elements / depth), depth};
+  std::vector<size_t> open;
+  int64_t known = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (type.shape.dims[i].is_const()) {
+      known *= shape[i];
+    } else {
+      open.push_back(i);
+    }
+  }
+  if (open.size() == 1 && known > 0) shape[open[0]] = std::max<int64_t>(1, elements / known);
+  return shape;
+}
+
 Dims ToDims(const Shape& shape) { return Dims(shape.begin(), shape.end()); }
 
 // `def @main(%data) { operator(%data, weight) }`. A product of rows is a dense layer if `by_rows`, as it is realized.
@@ -87,9 +108,9 @@ SiteTimer::SiteTimer(const CompileOptions& options, const std::map<std::string, 
 }
 
 absl::StatusOr<std::optional<SiteTimes>> SiteTimer::Measure(const Site& site, const quantize::SitePlan& plan,
-                                                            quantize::WeightStore& weights) {
+                                                            int64_t elements, quantize::WeightStore& weights) {
   if (options_.target == "portable" || runtime_.time == nullptr) return std::nullopt;
-  const Shape shape = MeasuredShape(*passes::TensorOf(site.data()), dims_);
+  const Shape shape = ShapeOf(site, dims_, elements);
   auto [known, added] = known_.try_emplace(KeyOf(site, plan, shape));
   if (!added) return known->second;
   PreparedProgram before = SiteProgram(site, shape, false), after = SiteProgram(site, shape, true);
@@ -101,12 +122,12 @@ absl::StatusOr<std::optional<SiteTimes>> SiteTimer::Measure(const Site& site, co
     RVM_ASSIGN_OR_RETURN(CompiledProgram compiled, CompilePrepared(std::move(*program), {}, diagnostics_, options_));
     programs.push_back(std::move(compiled.executable));
   }
-  const Value data = Value::Tensor(RandomData(shape));
+  const Calls calls = {{Value::Tensor(RandomData(shape))}};
   // The other weights are taken to shrink as much as this one.
   const int64_t others = std::max<int64_t>(0, weight_bytes_ - site.weight.bytes());
   const int64_t narrow = others * quantize::RowOf(plan.scheme).bits / 32;
   absl::StatusOr<std::vector<double>> times =
-      runtime_.time(programs, std::vector<int64_t>{others, narrow}, std::span(&data, 1));
+      runtime_.time(programs, {.entry = "main", .others = {others, narrow}, .calls = calls});
   if (times.ok()) known->second = SiteTimes{(*times)[0], (*times)[1]};
   return known->second;
 }

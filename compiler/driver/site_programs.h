@@ -30,9 +30,9 @@ class SiteTimer {
             const QuantizeRuntime& runtime, diagnostics::Diagnostics& diagnostics);
 
   // Measures the operator of the site in floats and as `plan` has it. nullopt if this machine cannot run the target, or
-  // the target is portable.
+  // the target is portable. `elements`: of the operand in a call; 0: not known.
   absl::StatusOr<std::optional<SiteTimes>> Measure(const quantize::Site& site, const quantize::SitePlan& plan,
-                                                   quantize::WeightStore& weights);
+                                                   int64_t elements, quantize::WeightStore& weights);
 
  private:
   CompileOptions options_;

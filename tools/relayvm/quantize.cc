@@ -33,13 +33,21 @@ namespace {
 
 constexpr OptionSpec kOptions[] = {
     {"-o", "FILE", "where the executable (.rvm) or the program (.relay) goes; the file's name with .quantized.rvm"},
-    {"--scheme", "SCHEME", "float16, bfloat16, w8 (the default), w4 or w8a8-dynamic"},
+    {"--scheme", "SCHEME", "float16, bfloat16, w8 (the default), w4, w8a8-dynamic or w8a8"},
     {"--group", "N", "w4: weights that share a scale, 32 unless given"},
+    {"--data", "PATH",
+     "calls like those that the program is for: a line of values for each, an .npz file of arrays with a first axis of "
+     "samples, or a folder with an .npz file for each"},
+    {"--observer", "RULE", "w8a8: the range of activations: mse (the default), minmax, percentile=P or entropy"},
+    {"--error", "E", "with --data: leave weights in more bits, the worst first, until the results are as near as that"},
+    {"--metric", "METRIC",
+     "of --error: norm (the default), that of the difference divided by that of the results, or argmax, the share of "
+     "rows with another greatest element"},
     {"--keep", "NAME", "leave a weight in floats, by the name that the report has; may be repeated"},
     {"--dims", "NAME=N,...", "extents of the measured operators, such as n=128; 1 and 16 unless given"},
     {"--force", "", "also quantise what is slower for it"},
     {"--report", "FILE", "write what became of each weight: .json, else a page of HTML"},
-    {"--entry", "NAME", "a function that can be called from outside; may be repeated"},
+    {"--entry", "NAME", "a function that can be called from outside, the first of them with --data; may be repeated"},
     kParamsOption,
     kImportOption,
     kFreezeOption,
@@ -51,11 +59,21 @@ constexpr OptionSpec kOptions[] = {
 absl::StatusOr<driver::QuantizeRequest> ReadRequest(const Options& options) {
   driver::QuantizeRequest request;
   RVM_ASSIGN_OR_RETURN(request.scheme, quantize::ParseScheme(options.Value("--scheme", "w8")));
-  if (quantize::RowOf(request.scheme).needs_data) {
-    return absl::UnimplementedError(
-        "`--scheme w8a8` takes scales from calibration, which does not exist yet; "
-        "`w8a8-dynamic` computes them in each call");
+  if (quantize::RowOf(request.scheme).needs_data && !options.Has("--data")) {
+    return absl::InvalidArgumentError(
+        "`--scheme w8a8` takes the scales of activations from `--data`, which is not given; `w8a8-dynamic` needs none");
   }
+  RVM_ASSIGN_OR_RETURN(request.observer, quantize::ParseObserverRule(options.Value("--observer", "mse")));
+  RVM_ASSIGN_OR_RETURN(request.metric, driver::ParseResultMetric(options.Value("--metric", "norm")));
+  for (std::string_view name : {"--error", "--metric", "--observer"}) {
+    if (!options.Has(name) || options.Has("--data")) continue;
+    return absl::InvalidArgumentError(absl::StrCat("`", std::string(name), "` needs `--data`"));
+  }
+  if (options.Has("--error")) {
+    RVM_ASSIGN_OR_RETURN(request.greatest_error, options.PositiveNumber("--error", 0));
+  }
+  std::vector<std::string> entries = options.Values("--entry");
+  if (!entries.empty()) request.entry = entries[0];
   RVM_ASSIGN_OR_RETURN(request.group, options.Integer("--group", 2, 32));
   if (request.group % 2 != 0) {
     return absl::InvalidArgumentError(
@@ -99,8 +117,8 @@ absl::Status Run(std::span<const std::string> args) {
   compile.entries = options.Values("--entry");
   RVM_ASSIGN_OR_RETURN(ProgramFile file, ReadProgram(path, options, compile));
   diagnostics::Diagnostics& diagnostics = file.file.diagnostics();
-  absl::StatusOr<driver::QuantizedProgram> program =
-      driver::QuantizeModule(std::move(file.module), diagnostics, compile, request, RuntimeForQuantizing());
+  absl::StatusOr<driver::QuantizedProgram> program = driver::QuantizeModule(
+      std::move(file.module), diagnostics, compile, request, RuntimeForQuantizing(options.Value("--data")));
   RVM_RETURN_IF_ERROR(file.file.Report(program.status()));
   ShowWeights(program->weights, options.Values("--params"));
   std::cerr << QuantizeSummary(*program);
@@ -133,6 +151,7 @@ A .relay file has its weights beside it, in a .safetensors file of the same name
 Examples:
   relayvm quantize model.onnx --scheme w8a8-dynamic --dims n=128 -o model.rvm
   relayvm quantize model.relay --params weights.npz --scheme w4 --report model.html
+  relayvm quantize model.onnx --scheme w8a8 --data samples.npz --error 0.01 -o model.rvm
 )",
     .run = Run,
 };

@@ -1,9 +1,13 @@
 #include "tools/relayvm/quantize_report.h"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -34,7 +38,13 @@ std::string Microseconds(const std::optional<double>& ns) {
   return ns ? absl::StrFormat("%.4g", *ns / 1000) : std::string();
 }
 
-// "6 of 8 sites: 6 w8a8-dynamic", and what the others are.
+// "error 0.0043, 3.1 ms before and 1.2 after for 8 calls".
+std::string WholeText(const driver::WholeReport& whole) {
+  return absl::StrFormat("error of the results %.3g; %.4g -> %.4g ms for %d calls", whole.error, whole.ns_before / 1e6,
+                         whole.ns_after / 1e6, whole.calls);
+}
+
+// "1 float, 8 w8a8-dynamic".
 std::string Counts(const QuantizedProgram& program) {
   std::map<Scheme, int64_t> counts;
   for (const SiteReport& site : program.sites) ++counts[site.scheme];
@@ -45,15 +55,54 @@ std::string Counts(const QuantizedProgram& program) {
   return text;
 }
 
+// The magnitudes of activations in bars, their heights by the logarithm of the count; those beyond the range are red.
+std::string HistogramSvg(const SiteReport& site) {
+  if (site.activations->count() == 0) return "";
+  constexpr size_t kBars = 64;
+  constexpr double kHeight = 24;
+  std::array<int64_t, kBars> bars = {};
+  std::span<const int64_t> bins = site.activations->bins();
+  for (size_t i = 0; i < bins.size(); ++i) bars[i * kBars / bins.size()] += bins[i];
+  std::string svg = "<svg width=\"128\" height=\"24\">";
+  const double width = site.activations->width() * static_cast<double>(bins.size()) / kBars;
+  const double most = std::log1p(static_cast<double>(site.activations->count()));
+  for (size_t i = 0; i < kBars; ++i) {
+    if (bars[i] == 0) continue;
+    const double height = std::max(1.0, kHeight * std::log1p(static_cast<double>(bars[i])) / most);
+    const bool is_beyond = site.range > 0 && static_cast<double>(i) * width >= site.range;
+    absl::StrAppendFormat(&svg, "<rect x=\"%d\" y=\"%.1f\" width=\"2\" height=\"%.1f\" fill=\"%s\"/>", 2 * i,
+                          kHeight - height, height, is_beyond ? "#c33" : "#69c");
+  }
+  return svg + "</svg>";
+}
+
+// Four cells.
+void AppendActivations(const SiteReport& site, std::string& html) {
+  if (!site.activations) {
+    html += "<td></td><td></td><td></td><td></td>";
+    return;
+  }
+  absl::StrAppend(&html, "<td>", site.activations->calls(), "</td><td>");
+  absl::StrAppendFormat(&html, "%.3g ... %.3g", site.activations->least(), site.activations->greatest());
+  absl::StrAppend(&html, "</td><td>");
+  if (site.range > 0) {
+    absl::StrAppendFormat(&html, "%.3g, %.2g%% beyond", site.range, 100 * site.activations->ShareBeyond(site.range));
+  }
+  absl::StrAppend(&html, "</td><td class=\"name\">", HistogramSvg(site), "</td>");
+}
+
 void AppendRow(const SiteReport& site, std::string& html) {
   absl::StrAppend(&html, site.scheme == Scheme::kFloat ? "<tr class=\"float\">" : "<tr>", "<td class=\"name\">",
                   EscapeMarkup(site.name), "</td><td class=\"name\">", EscapeMarkup(site.function),
                   "</td><td class=\"name\">", site.kind, " ", ShapeToString(site.weight), "</td><td class=\"name\">",
                   SchemeName(site.scheme), "</td>");
-  absl::StrAppend(
-      &html, "<td>", site.scheme == Scheme::kFloat ? std::string() : absl::StrFormat("%.2g", site.weight_error),
-      "</td><td>", site.bytes_before, "</td><td>", site.bytes_after, "</td><td>", Microseconds(site.ns_before),
-      "</td><td>", Microseconds(site.ns_after), "</td><td class=\"name\">", EscapeMarkup(site.reason), "</td></tr>\n");
+  absl::StrAppend(&html, "<td>",
+                  site.scheme == Scheme::kFloat ? std::string() : absl::StrFormat("%.2g", site.weight_error),
+                  "</td><td>", site.bytes_before, "</td><td>", site.bytes_after, "</td><td>",
+                  Microseconds(site.ns_before), "</td><td>", Microseconds(site.ns_after), "</td>");
+  AppendActivations(site, html);
+  absl::StrAppend(&html, "<td>", site.error ? absl::StrFormat("%.2g", *site.error) : std::string(),
+                  "</td><td class=\"name\">", EscapeMarkup(site.reason), "</td></tr>\n");
 }
 
 }  // namespace
@@ -71,6 +120,7 @@ std::string QuantizeSummary(const QuantizedProgram& program) {
     absl::StrAppend(&text, "relayvm: note: so do ", floats - kShown, " more; `--report` lists them\n");
   absl::StrAppend(&text, "relayvm: note: weights ", Counts(program), "; ", Megabytes(program.bytes_before), " -> ",
                   Megabytes(program.bytes_after), "\n");
+  if (program.whole) absl::StrAppend(&text, "relayvm: note: ", WholeText(*program.whole), "\n");
   return text;
 }
 
@@ -78,6 +128,10 @@ std::string QuantizeJson(const QuantizedProgram& program, const driver::Quantize
   JsonWriter json;
   json.BeginObject().Field("scheme", RowOf(request.scheme).name);
   json.Field("bytes_before", program.bytes_before).Field("bytes_after", program.bytes_after);
+  if (program.whole) {
+    json.Key("error").Exact(program.whole->error).Field("calls", program.whole->calls);
+    json.Field("ns_before", program.whole->ns_before).Field("ns_after", program.whole->ns_after);
+  }
   json.Key("sites").BeginArray();
   for (const SiteReport& site : program.sites) {
     json.BeginObject().Field("name", site.name).Field("function", site.function).Field("kind", site.kind);
@@ -85,9 +139,15 @@ std::string QuantizeJson(const QuantizedProgram& program, const driver::Quantize
     for (int64_t extent : site.weight) json.Int(extent);
     json.EndArray();
     json.Field("scheme", RowOf(site.scheme).name).Field("reason", site.reason);
-    json.Field("weight_error", site.weight_error);
+    json.Key("weight_error").Exact(site.weight_error);
     json.Field("bytes_before", site.bytes_before).Field("bytes_after", site.bytes_after);
     if (site.ns_before && site.ns_after) json.Field("ns_before", *site.ns_before).Field("ns_after", *site.ns_after);
+    if (site.activations) {
+      json.Field("calls", site.activations->calls()).Key("least").Exact(site.activations->least());
+      json.Key("greatest").Exact(site.activations->greatest()).Key("range").Exact(site.range);
+      json.Key("share_beyond").Exact(site.range > 0 ? site.activations->ShareBeyond(site.range) : 0.0);
+    }
+    if (site.error) json.Key("error").Exact(*site.error);
     json.EndObject();
   }
   json.EndArray().EndObject();
@@ -104,12 +164,15 @@ std::string QuantizeHtml(const QuantizedProgram& program, const driver::Quantize
       "</h1>\n");
   absl::StrAppend(&html, "<p>Scheme: ", SchemeName(request.scheme), ". Sites: ", Counts(program),
                   ". Weights: ", Megabytes(program.bytes_before), " before, ", Megabytes(program.bytes_after),
-                  " after.</p>\n");
+                  " after.", program.whole ? absl::StrCat(" With the data: ", WholeText(*program.whole), ".") : "",
+                  "</p>\n");
   absl::StrAppend(
       &html,
       "<table>\n<tr><th class=\"name\">weight</th><th class=\"name\">function</th><th class=\"name\">operator"
       "</th><th class=\"name\">form</th><th>error of the weight</th><th>bytes before</th><th>after</th>"
-      "<th>us before</th><th>after</th><th class=\"name\">reason</th></tr>\n");
+      "<th>us before</th><th>after</th><th>calls</th><th>activations</th><th>range</th><th "
+      "class=\"name\">histogram</th>"
+      "<th>error alone</th><th class=\"name\">reason</th></tr>\n");
   for (const SiteReport& site : program.sites) AppendRow(site, html);
   absl::StrAppend(&html, "</table>\n</body>\n</html>\n");
   return html;

@@ -4,14 +4,24 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/edit_distance.h"
 #include "base/status_macros.h"
+#include "compiler/driver/params.h"
+#include "tools/arguments.h"
 #include "vm/machine.h"
 
 namespace rvm::tools {
@@ -20,8 +30,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Rounds of calls: at least so many, and more up to this time.
-constexpr int kMinRounds = 5, kMaxRounds = 400;
-constexpr std::chrono::milliseconds kTime{60};
+constexpr int kMinRounds = 7, kMaxRounds = 400;
+constexpr std::chrono::milliseconds kTime{80};
 // More other weights leave no cache as it was.
 constexpr int64_t kMaxOtherBytes = int64_t{64} << 20;
 constexpr size_t kCacheLine = 64;
@@ -45,31 +55,127 @@ class OtherWeights {
   volatile uint64_t sum_ = 0;
 };
 
+using Machines = std::vector<std::unique_ptr<vm::Machine>>;
+
+absl::StatusOr<std::unique_ptr<vm::Machine>> MachineOf(const std::shared_ptr<const VerifiedExecutable>& executable) {
+  RVM_ASSIGN_OR_RETURN(std::shared_ptr<const vm::Program> program,
+                       vm::Program::Link(executable, {.allow_native = true}));
+  return vm::Machine::Create(program, {});
+}
+
 absl::StatusOr<std::vector<double>> LeastTimes(driver::QuantizeRuntime::Programs programs,
-                                               std::span<const int64_t> others, std::span<const Value> args) {
-  std::vector<std::unique_ptr<vm::Machine>> machines;
+                                               const driver::TimedCalls& calls) {
+  Machines machines;
   for (const auto& executable : programs) {
-    RVM_ASSIGN_OR_RETURN(std::shared_ptr<const vm::Program> program,
-                         vm::Program::Link(executable, {.allow_native = true}));
-    RVM_ASSIGN_OR_RETURN(std::unique_ptr<vm::Machine> machine, vm::Machine::Create(program, {}));
-    machines.push_back(std::move(machine));
+    RVM_ASSIGN_OR_RETURN(machines.emplace_back(), MachineOf(executable));
   }
-  std::vector<double> least(machines.size(), std::numeric_limits<double>::max());
-  OtherWeights weights(others);
+  // The least time of each call, so that other work of the machine disturbs few of them.
+  std::vector<std::vector<double>> least(machines.size());
+  for (std::vector<double>& times : least) times.resize(calls.calls.size(), std::numeric_limits<double>::max());
+  OtherWeights weights(calls.others);
   const Clock::time_point begin = Clock::now();
   for (int round = 0; round < kMaxRounds && (round < kMinRounds || Clock::now() - begin < kTime); ++round) {
     for (size_t i = 0; i < machines.size(); ++i) {
       weights.Read(i);
-      const Clock::time_point before = Clock::now();
-      RVM_RETURN_IF_ERROR(machines[i]->Invoke("main", args).status());
-      least[i] = std::min(least[i], NsOf(Clock::now() - before));
+      for (size_t call = 0; call < calls.calls.size(); ++call) {
+        const Clock::time_point before = Clock::now();
+        RVM_RETURN_IF_ERROR(machines[i]->Invoke(calls.entry, calls.calls[call]).status());
+        least[i][call] = std::min(least[i][call], NsOf(Clock::now() - before));
+      }
     }
   }
-  return least;
+  std::vector<double> sums;
+  for (const std::vector<double>& times : least) sums.push_back(std::accumulate(times.begin(), times.end(), 0.0));
+  return sums;
+}
+
+absl::StatusOr<std::vector<Value>> ResultsOf(const std::shared_ptr<const VerifiedExecutable>& executable,
+                                             const std::string& entry, const driver::Calls& calls) {
+  RVM_ASSIGN_OR_RETURN(std::unique_ptr<vm::Machine> machine, MachineOf(executable));
+  std::vector<Value> results;
+  for (const std::vector<Value>& args : calls) {
+    RVM_ASSIGN_OR_RETURN(results.emplace_back(), machine->Invoke(entry, args));
+  }
+  return results;
+}
+
+// Files that end with `.npz`, in the order of their names.
+absl::StatusOr<std::vector<std::string>> NpzFiles(const std::string& folder) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (at->path().extension() == ".npz") paths.push_back(at->path().string());
+  }
+  if (error) return absl::NotFoundError(absl::StrCat(folder, ": ", error.message()));
+  if (paths.empty())
+    return absl::InvalidArgumentError(absl::StrCat(folder, " has no .npz file; expected one a sample"));
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+// Element `index` of the first axis.
+Literal SampleOf(const Literal& all, int64_t index) {
+  Shape shape(all.shape().begin() + 1, all.shape().end());
+  const int64_t bytes = all.bytes() / all.shape()[0];
+  return Literal::FromBytes(all.dtype(), std::move(shape),
+                            std::span(all.data() + index * bytes, static_cast<size_t>(bytes)));
+}
+
+absl::StatusOr<const Literal*> TensorNamed(const driver::ParamFile& file, const std::string& name) {
+  auto found = file.tensors.find(name);
+  if (found != file.tensors.end()) return &found->second;
+  std::vector<std::string_view> names;
+  for (const auto& [other, tensor] : file.tensors) names.push_back(other);
+  return absl::InvalidArgumentError(
+      absl::StrCat(file.path, " has no array `", name, "`, a parameter of the program", DidYouMean(name, names)));
+}
+
+absl::Status AddSamples(const std::string& path, const Entry& entry, bool is_one, driver::Calls& calls) {
+  RVM_ASSIGN_OR_RETURN(driver::ParamFile file, driver::LoadParams(path));
+  std::vector<const Literal*> tensors;
+  for (const std::string& name : entry.param_names) {
+    RVM_ASSIGN_OR_RETURN(tensors.emplace_back(), TensorNamed(file, name));
+    const Literal& tensor = *tensors.back();
+    if (is_one || (tensor.rank() > 0 && tensor.shape()[0] == tensors[0]->shape()[0])) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": `", name, "` has shape ", ShapeToString(tensor.shape()), " and `", entry.param_names[0],
+                     "` ", ShapeToString(tensors[0]->shape()), "; expected samples along the first axis of both"));
+  }
+  const int64_t count = is_one || tensors.empty() ? 1 : tensors[0]->shape()[0];
+  for (int64_t i = 0; i < count; ++i) {
+    std::vector<Value>& args = calls.emplace_back();
+    for (const Literal* tensor : tensors) args.push_back(Value::Tensor(is_one ? *tensor : SampleOf(*tensor, i)));
+  }
+  return absl::OkStatus();
+}
+
+// The calls that `path` has for an entry: see docs/quantization.md.
+absl::StatusOr<driver::Calls> ReadData(const std::string& path, const Executable& executable,
+                                       const std::string& entry_name) {
+  const bool is_folder = std::filesystem::is_directory(path);
+  if (!is_folder && !path.ends_with(".npz")) return ReadArgumentLines(executable, entry_name, path);
+  auto entry = std::find_if(executable.entries.begin(), executable.entries.end(),
+                            [&](const Entry& other) { return other.name == entry_name; });
+  if (entry == executable.entries.end()) return absl::NotFoundError(absl::StrCat("no entry `", entry_name, "`"));
+  driver::Calls calls;
+  std::vector<std::string> files = {path};
+  if (is_folder) {
+    RVM_ASSIGN_OR_RETURN(files, NpzFiles(path));
+  }
+  for (const std::string& file : files) RVM_RETURN_IF_ERROR(AddSamples(file, *entry, is_folder, calls));
+  return calls;
 }
 
 }  // namespace
 
-driver::QuantizeRuntime RuntimeForQuantizing() { return {.time = LeastTimes}; }
+driver::QuantizeRuntime RuntimeForQuantizing(const std::string& data) {
+  driver::QuantizeRuntime runtime = {.time = LeastTimes, .run = ResultsOf, .data = nullptr};
+  if (!data.empty()) {
+    runtime.data = [data](const Executable& executable, const std::string& entry) {
+      return ReadData(data, executable, entry);
+    };
+  }
+  return runtime;
+}
 
 }  // namespace rvm::tools

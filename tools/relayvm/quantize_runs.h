@@ -2,11 +2,15 @@
 #ifndef RVM_TOOLS_RELAYVM_QUANTIZE_RUNS_H_
 #define RVM_TOOLS_RELAYVM_QUANTIZE_RUNS_H_
 
+#include <string>
+
 #include "compiler/driver/quantize.h"
 
 namespace rvm::tools {
 
-driver::QuantizeRuntime RuntimeForQuantizing();
+// `data`: a file with a line of values for each sample, an .npz file of arrays with a first axis of samples, or a
+// folder with an .npz file for each sample; empty: none.
+driver::QuantizeRuntime RuntimeForQuantizing(const std::string& data);
 
 }  // namespace rvm::tools
 
