@@ -3,14 +3,20 @@
 #ifndef RVM_COMPILER_IMPORT_FRAME_FRAME_H_
 #define RVM_COMPILER_IMPORT_FRAME_FRAME_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/abseil.h"
 #include "compiler/import/import_options.h"
 #include "compiler/import/refusals.h"
 #include "compiler/import/steps.h"
@@ -19,6 +25,12 @@ namespace rvm::importing {
 
 class Frame {
  public:
+  // An input of the model that the user may freeze or give a shape. Without a rank it takes a shape of any.
+  struct Input {
+    std::string_view name;
+    std::optional<size_t> rank;
+  };
+
   Frame(const Frame&) = delete;
   Frame& operator=(const Frame&) = delete;
 
@@ -26,6 +38,28 @@ class Frame {
   // `nodes` is the number of nodes of the model, those of bodies and functions once.
   Frame(const ImportOptions& options, int64_t nodes);
   ~Frame() = default;
+
+  // ---- inputs: inputs.cc
+  // Returns an error if the options freeze or shape an input that is not one of `inputs`, or give it another rank.
+  absl::Status CheckGivenInputs(std::span<const Input> inputs) const;
+  // Returns the value that the options give to an input as a constant of that type; null if it is not frozen. Without
+  // `dims` any value fits.
+  absl::StatusOr<Operand> FrozenInput(std::string_view name, std::optional<DataType> dtype,
+                                      const std::optional<Dims>& dims);
+  // Returns the extent that the options give to an axis of an input; null if they give none.
+  const std::string* GivenExtent(std::string_view input, size_t axis) const;
+  // Returns the extent of an axis as the options give it, else as the model writes it: a number, a name or an
+  // expression of names; "" and "?" if it is unknown.
+  Dim InputExtent(std::string_view input, size_t axis, std::string_view text);
+  // Lets expressions refer to `names`, the extents of an input, or to those that the options give it.
+  void NoteExtentNames(std::string_view input, std::span<const std::string_view> names);
+  bool IsExtentName(std::string_view name) const { return extent_names_.contains(Abseil(name)); }
+  // Makes `text` the extent `name` of all inputs if it is a number.
+  void FixExtent(std::string_view name, std::string_view text);
+  // Returns the extent `name`, which is one dim wherever it stands.
+  Dim NamedExtent(std::string_view name);
+  // Returns the extent that `text` is as an expression of names that were noted; nullopt if it is none.
+  std::optional<Dim> ExtentOfExpression(std::string_view text);
 
   // ---- the program
   void AddParam(std::string_view name, const ir::Type* type);
@@ -55,6 +89,8 @@ class Frame {
   Refusals refusals_;
 
  private:
+  absl::flat_hash_map<std::string, Dim> extents_;  // by their names
+  absl::flat_hash_set<std::string> extent_names_;  // that inputs have as extents: others have no value in a run
   std::vector<builder::Param> params_;
   std::vector<const ir::Type*> param_types_;
   absl::flat_hash_map<std::string, ir::Span> origins_;  // by their text: bodies are converted more than once

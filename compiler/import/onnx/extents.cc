@@ -9,51 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
-#include "compiler/import/extent_expression.h"
 #include "compiler/import/onnx/importer.h"
 
 namespace rvm::onnx {
-namespace {
-
-bool IsNumber(std::string_view text) {
-  return !text.empty() && text.size() <= 18 && text.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
-}  // namespace
 
 Dim Importer::DimOf(const Dimension& dimension, std::string_view input, size_t axis) {
-  std::string text = dimension.value ? absl::StrCat(*dimension.value) : std::string(dimension.param);
-  if (auto shape = options_.shapes.find(input); shape != options_.shapes.end()) {
-    if (axis < shape->second.size()) text = shape->second[axis];
-  }
-  if (options_.all_extents_unknown) return Dim::Any();
-  if (text.empty() || text == "?" || text[0] == '-') return Dim::Any();
-  if (IsNumber(text)) return Dim(std::stoll(text));
-  std::optional<Dim> dim = ExpressionOf(text);
-  return dim ? *dim : NamedExtent(text);
-}
-
-Dim Importer::NamedExtent(std::string_view name) {
-  auto [it, is_new] = dims_.try_emplace(std::string(name));
-  if (is_new) it->second = emit_.NameDim(name);
-  return it->second;
-}
-
-// Names that no input has as an extent have no value when the program runs.
-std::optional<Dim> Importer::ExpressionOf(std::string_view text) {
-  return importing::ParseExtentExpression(text, [&](std::string_view name) {
-    return extent_names_.contains(Abseil(name)) ? std::optional(NamedExtent(name)) : std::nullopt;
-  });
-}
-
-void Importer::NoteExtentNames(std::string_view input, const std::vector<Dimension>& dims) {
-  if (auto given = options_.shapes.find(input); given != options_.shapes.end()) {
-    extent_names_.insert(given->second.begin(), given->second.end());
-    return;
-  }
-  for (const Dimension& dim : dims) {
-    if (!dim.value && !dim.param.empty()) extent_names_.emplace(dim.param);
-  }
+  return InputExtent(input, axis, dimension.value ? absl::StrCat(*dimension.value) : std::string(dimension.param));
 }
 
 void Importer::ReadClaims() {
@@ -78,10 +39,10 @@ Operand Importer::WithClaimedExtents(std::string_view name, Operand operand) {
     std::optional<Dim> dim;
     if (claim.value && *claim.value >= 0) {
       dim = Dim(*claim.value);
-    } else if (!claim.value && extent_names_.contains(Abseil(claim.param))) {
+    } else if (!claim.value && IsExtentName(claim.param)) {
       dim = NamedExtent(claim.param);
     } else if (!claim.value) {
-      dim = ExpressionOf(claim.param);
+      dim = ExtentOfExpression(claim.param);
     }
     if (!dim) continue;
     dims[axis] = *dim;

@@ -17,7 +17,6 @@
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
-#include "compiler/import/given_inputs.h"
 
 namespace rvm::onnx {
 namespace {
@@ -93,24 +92,15 @@ Importer::Importer(const Model& model, const ImportOptions& options)
 
 // An extent that `--shape` fixes on one input is fixed on all that have its name.
 absl::Status Importer::ReadShapes() {
-  for (const auto& [name, shape] : options_.shapes) {
-    RVM_RETURN_IF_ERROR(importing::CheckGivenExtents(name, shape));
-    auto named = [&, wanted = std::string_view(name)](const ValueInfo& input) { return input.name == wanted; };
-    auto input = std::find_if(model_.graph->inputs.begin(), model_.graph->inputs.end(), named);
-    if (input == model_.graph->inputs.end()) {
-      std::vector<std::string_view> names;
-      for (const ValueInfo& known : model_.graph->inputs) names.push_back(known.name);
-      return importing::UnknownInput(name, "to give a shape", names);
-    }
-    const std::vector<Dimension>& dims = input->type.shape;
-    if (input->type.has_shape && dims.size() != shape.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("input `", name, "` has rank ", dims.size(), "; the shape given to it has rank ", shape.size()));
-    }
-    for (size_t i = 0; i < dims.size(); ++i) {
-      bool is_number = !shape[i].empty() && shape[i].find_first_not_of("0123456789") == std::string::npos;
-      if (dims[i].value || dims[i].param.empty() || !is_number || shape[i].size() > 18) continue;
-      dims_.try_emplace(std::string(dims[i].param), Dim(std::stoll(shape[i])));
+  std::vector<Input> inputs;
+  for (const ValueInfo& input : model_.graph->inputs) {
+    inputs.push_back({input.name, input.type.has_shape ? std::optional(input.type.shape.size()) : std::nullopt});
+  }
+  RVM_RETURN_IF_ERROR(CheckGivenInputs(inputs));
+  for (const ValueInfo& input : model_.graph->inputs) {
+    for (size_t i = 0; i < input.type.shape.size(); ++i) {
+      const std::string* given = GivenExtent(input.name, i);
+      if (given != nullptr && !input.type.shape[i].value) FixExtent(input.type.shape[i].param, *given);
     }
   }
   return absl::OkStatus();
@@ -149,18 +139,14 @@ absl::StatusOr<const ir::Type*> Importer::TypeOf(const ValueInfo& value) {
   return result;
 }
 
-absl::Status Importer::Freeze(const ValueInfo& input, const Literal& value) {
-  std::optional<DataType> dtype = ToDataType(input.type.data_type);
-  bool is_tensor = input.type.form == TypeForm::kTensor && input.type.wrappers.empty();
-  if (!dtype || !is_tensor || !input.type.has_shape) {
-    constants_[input.name] = emit_.Constant(value, std::string(input.name));
-    return absl::OkStatus();
-  }
+absl::StatusOr<Operand> Importer::Frozen(const ValueInfo& input) {
+  if (!options_.frozen.contains(input.name)) return nullptr;
+  const std::optional<DataType> dtype = ToDataType(input.type.data_type);
+  const bool is_tensor = input.type.form == TypeForm::kTensor && input.type.wrappers.empty();
+  if (!dtype || !is_tensor || !input.type.has_shape) return FrozenInput(input.name, dtype, std::nullopt);
   Dims dims;
   for (size_t i = 0; i < input.type.shape.size(); ++i) dims.push_back(DimOf(input.type.shape[i], input.name, i));
-  RVM_ASSIGN_OR_RETURN(Literal fitting, importing::FitGivenValue(input.name, value, *dtype, dims));
-  constants_[input.name] = emit_.Constant(std::move(fitting), std::string(input.name));
-  return absl::OkStatus();
+  return FrozenInput(input.name, dtype, dims);
 }
 
 absl::Status Importer::ReadInputs() {
@@ -171,12 +157,17 @@ absl::Status Importer::ReadInputs() {
   for (const ValueInfo& input : model_.graph->inputs) {
     bool is_tensor = input.type.form == TypeForm::kTensor && input.type.wrappers.empty();
     bool is_param = is_tensor && !options_.frozen.contains(input.name) && !given.contains(input.name);
-    if (is_param) NoteExtentNames(input.name, input.type.shape);
+    if (!is_param) continue;
+    std::vector<std::string_view> names;
+    for (const Dimension& dim : input.type.shape) {
+      if (!dim.value && !dim.param.empty()) names.push_back(dim.param);
+    }
+    NoteExtentNames(input.name, names);
   }
   for (const ValueInfo& input : model_.graph->inputs) {
-    auto frozen = options_.frozen.find(input.name);
-    if (frozen != options_.frozen.end()) {
-      RVM_RETURN_IF_ERROR(Freeze(input, frozen->second));
+    RVM_ASSIGN_OR_RETURN(Operand frozen, Frozen(input));
+    if (frozen != nullptr) {
+      constants_[input.name] = frozen;
       continue;
     }
     if (given.contains(input.name)) continue;
@@ -190,12 +181,6 @@ absl::Status Importer::ReadInputs() {
     param_inputs_.push_back(&input);
   }
   AddSeed();
-  for (const auto& [name, literal] : options_.frozen) {
-    bool is_input =
-        std::any_of(model_.graph->inputs.begin(), model_.graph->inputs.end(),
-                    [&, wanted = std::string_view(name)](const ValueInfo& input) { return input.name == wanted; });
-    if (!is_input) return absl::InvalidArgumentError(absl::StrCat("the model has no input `", name, "` to freeze"));
-  }
   return absl::OkStatus();
 }
 

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "compiler/import/frame/frame.h"
@@ -149,18 +148,13 @@ class Importer : importing::Frame {
 
   // ---- extents.cc
   Dim DimOf(const Dimension& dimension, std::string_view input, size_t axis);
-  Dim NamedExtent(std::string_view name);
-  // The dim that `text` is as an expression of names that are extents of inputs.
-  std::optional<Dim> ExpressionOf(std::string_view text);
-  // An expression may refer to the names of these extents of an input.
-  void NoteExtentNames(std::string_view input, const std::vector<Dimension>& dims);
   // Reads the shapes that the model claims for intermediate values.
   void ReadClaims();
   // `operand`, the value `name` of the main graph, with checks of claimed extents that the importer does not know.
   Operand WithClaimedExtents(std::string_view name, Operand operand);
 
-  // Makes the value of `input` a constant of its type.
-  absl::Status Freeze(const ValueInfo& input, const Literal& value);
+  // Returns the value that the options give to `input`; null if they give none.
+  absl::StatusOr<Operand> Frozen(const ValueInfo& input);
   void AddInitializers(const Graph& graph, Scope& scope);
   // A constant of integers of fewer than 8 bits.
   absl::StatusOr<Operand> PackedConstant(const Tensor& tensor, const PackedDataType& type);
@@ -185,8 +179,6 @@ class Importer : importing::Frame {
   std::vector<const ValueInfo*> param_inputs_;                // the parameters, in their order
   absl::flat_hash_map<std::string_view, Operand> constants_;  // inputs that are no parameters
   absl::flat_hash_map<const Graph*, absl::flat_hash_map<std::string_view, Operand>> initializers_;  // of subgraphs
-  absl::flat_hash_map<std::string, Dim> dims_;
-  absl::flat_hash_set<std::string> extent_names_;                   // that inputs have as extents
   absl::flat_hash_map<std::string_view, const ValueInfo*> claims_;  // by the names of values
   int call_depth_ = 0, subgraph_depth_ = 0;
 };

@@ -15,7 +15,6 @@
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
-#include "compiler/import/given_inputs.h"
 #include "compiler/import/mapped_file.h"
 
 namespace rvm::tflite {
@@ -189,48 +188,23 @@ Importer::Importer(const Model& model, const ImportOptions& options, size_t size
       graph_(model.graphs[0]),
       constant_budget_(kMaxCopies * static_cast<int64_t>(size)) {}
 
-absl::Status Importer::CheckOptions() const {
-  std::vector<std::string_view> names;
-  for (int32_t input : graph_.inputs) {
-    if (input >= 0) names.push_back(graph_.tensors[static_cast<size_t>(input)].name);
-  }
-  for (const auto& [name, shape] : options_.shapes) {
-    RVM_RETURN_IF_ERROR(importing::CheckGivenExtents(name, shape));
-    auto found = std::ranges::find(names, std::string_view(name));
-    if (found == names.end()) return importing::UnknownInput(name, "to give a shape", names);
-    auto input = std::ranges::find_if(graph_.inputs, [&](int32_t number) {
-      return number >= 0 && graph_.tensors[static_cast<size_t>(number)].name == name;
-    });
-    const size_t rank = graph_.tensors[static_cast<size_t>(*input)].shape.size();
-    if (rank != shape.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("input `", name, "` has rank ", rank, "; the shape given to it has rank ", shape.size()));
-    }
-  }
-  for (const auto& [name, value] : options_.frozen) {
-    if (std::ranges::find(names, std::string_view(name)) == names.end())
-      return importing::UnknownInput(name, "to freeze", names);
-  }
-  return absl::OkStatus();
-}
-
-Dim Importer::DimOf(int64_t extent, std::string_view input, size_t axis) {
-  std::string text = extent < 0 ? "?" : absl::StrCat(extent);
-  if (auto given = options_.shapes.find(input); given != options_.shapes.end()) text = given->second[axis];
-  if (options_.all_extents_unknown || text == "?") return Dim::Any();
-  if (text.find_first_not_of("0123456789") == std::string::npos && text.size() <= 18) return Dim(std::stoll(text));
-  auto [dim, is_new] = dims_.try_emplace(text);
-  if (is_new) dim->second = emit_.NameDim(text);
-  return dim->second;
-}
-
 absl::Status Importer::ReadInputs() {
-  RVM_RETURN_IF_ERROR(CheckOptions());
+  std::vector<Input> inputs;
   for (int32_t number : graph_.inputs) {
     if (number < 0) return absl::InvalidArgumentError("an input of the graph is no tensor");
     const Tensor& tensor = graph_.tensors[static_cast<size_t>(number)];
+    inputs.push_back({tensor.name, tensor.shape.size()});
+  }
+  RVM_RETURN_IF_ERROR(CheckGivenInputs(inputs));
+  for (const Input& input : inputs) {
+    if (!options_.frozen.contains(input.name)) NoteExtentNames(input.name, {});
+  }
+  for (int32_t number : graph_.inputs) {
+    const Tensor& tensor = graph_.tensors[static_cast<size_t>(number)];
     Dims dims;
-    for (size_t i = 0; i < tensor.shape.size(); ++i) dims.push_back(DimOf(tensor.shape[i], tensor.name, i));
+    for (size_t i = 0; i < tensor.shape.size(); ++i) {
+      dims.push_back(InputExtent(tensor.name, i, absl::StrCat(tensor.shape[i])));
+    }
     const std::optional<DataType> dtype = ToDataType(tensor.type);
     if (!dtype) {
       refusals_.Add("an input", absl::StrCat("`", Abseil(ReadableText(tensor.name)), "`"),
@@ -238,9 +212,9 @@ absl::Status Importer::ReadInputs() {
       values_[number] = emit_.Placeholder();
       continue;
     }
-    if (auto frozen = options_.frozen.find(tensor.name); frozen != options_.frozen.end()) {
-      RVM_ASSIGN_OR_RETURN(Literal value, importing::FitGivenValue(tensor.name, frozen->second, *dtype, dims));
-      values_[number] = emit_.Constant(std::move(value), std::string(tensor.name));
+    RVM_ASSIGN_OR_RETURN(Operand frozen, FrozenInput(tensor.name, *dtype, dims));
+    if (frozen != nullptr) {
+      values_[number] = frozen;
       continue;
     }
     AddParam(tensor.name, emit_.TensorType(std::move(dims), *dtype));

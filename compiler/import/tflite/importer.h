@@ -76,9 +76,7 @@ class Importer : importing::Frame {
   void ReportCoverage() const;
 
  private:
-  absl::Status CheckOptions() const;
   absl::Status ReadInputs();
-  Dim DimOf(int64_t extent, std::string_view input, size_t axis);
   void ImportNode(const Node& node);
   Operands Convert(const Node& node);
   // The value of a tensor: of a node, or a constant. Null, and a mistake, if it has none.
@@ -90,7 +88,6 @@ class Importer : importing::Frame {
   int64_t constant_budget_;                       // bytes of constants that may still be copied: tensors may share them
   std::vector<int32_t> param_inputs_;             // numbers of tensors
   absl::flat_hash_map<int32_t, Operand> values_;  // by numbers of tensors
-  absl::flat_hash_map<std::string, Dim> dims_;    // by the names that --shape gives
 };
 
 }  // namespace rvm::tflite

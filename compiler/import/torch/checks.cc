@@ -12,14 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "base/check.h"
-#include "compiler/import/torch/expression.h"
-#include "compiler/import/torch/guard.h"
 #include "compiler/import/torch/importer.h"
 
 namespace rvm::torch {
 namespace {
 
-using Kind = GuardExpression::Kind;
+using importing::Expression;
+using Kind = Expression::Kind;
 
 // The export cannot tell 0 and 1 from 2: torch checks no lower bound of 2 either.
 constexpr int64_t kTracedMinimum = 2;
@@ -45,15 +44,15 @@ std::string_view OperatorOf(Kind kind) {
     case Kind::kOr: return "logical_or";
     case Kind::kNot: return "logical_not";
     case Kind::kNumber:
-    case Kind::kExtent:
-    case Kind::kInput: break;
+    case Kind::kName:
+    case Kind::kExtent: break;
   }
   RVM_UNREACHABLE("a leaf of a guard is no operation");
 }
 
-void ForEachLeaf(const GuardExpression& expression, const std::function<void(const GuardExpression&)>& visit) {
+void ForEachLeaf(const Expression& expression, const std::function<void(const Expression&)>& visit) {
   if (expression.operands.empty()) visit(expression);
-  for (const GuardExpression& operand : expression.operands) ForEachLeaf(operand, visit);
+  for (const Expression& operand : expression.operands) ForEachLeaf(operand, visit);
 }
 
 }  // namespace
@@ -64,7 +63,7 @@ void Importer::CheckRanges(Scope& scope) {
     auto found = program_.graph->tensors.find(input->arg.text);
     if (input->role != InputRole::kUser || found == program_.graph->tensors.end()) continue;
     for (size_t axis = 0; axis < found->second.sizes.size(); ++axis) {
-      std::string symbol(PlainSymbol(found->second.sizes[axis].expression));
+      const std::string symbol = PlainSymbol(found->second.sizes[axis].expression);
       auto range = program_.ranges.find(symbol);
       if (symbol.empty() || range == program_.ranges.end() || !checked.insert(symbol).second) continue;
       Operand& x = scope.values[input->arg.text];
@@ -85,9 +84,9 @@ void Importer::CheckRanges(Scope& scope) {
 }
 
 // Returns the value of a leaf; null if the graph has no such input, or it has no such axis.
-Operand Importer::GuardLeaf(const GuardExpression& leaf, const Scope& scope) {
+Operand Importer::GuardLeaf(const Expression& leaf, const Scope& scope) {
   if (leaf.kind == Kind::kNumber) return emit_.Integer(leaf.number);
-  auto found = scope.values.find(leaf.input);
+  auto found = scope.values.find(leaf.name);
   if (found == scope.values.end()) return nullptr;
   const auto* tensor = ir::DynCast<ir::TensorType>(found->second->type);
   if (tensor == nullptr) return nullptr;
@@ -99,24 +98,24 @@ Operand Importer::GuardLeaf(const GuardExpression& leaf, const Scope& scope) {
   return is_integer ? found->second : nullptr;
 }
 
-Operand Importer::GuardValue(const GuardExpression& expression, const Scope& scope) {
+Operand Importer::GuardValue(const Expression& expression, const Scope& scope) {
   if (expression.operands.empty()) return GuardLeaf(expression, scope);
   Operands operands;
-  for (const GuardExpression& operand : expression.operands) operands.push_back(GuardValue(operand, scope));
+  for (const Expression& operand : expression.operands) operands.push_back(GuardValue(operand, scope));
   return emit_.Op(OperatorOf(expression.kind), std::move(operands));
 }
 
 // Puts the check of a guard on the first input that it reads: `check_extent` of an extent that is impossible where the
 // guard does not hold. Null where nothing can be checked.
-Operand* Importer::CheckedInput(const GuardExpression& guard, Scope& scope, int64_t& axis) {
+Operand* Importer::CheckedInput(const Expression& guard, Scope& scope, int64_t& axis) {
   Operand* input = nullptr;
   bool is_known = true;
-  ForEachLeaf(guard, [&](const GuardExpression& leaf) {
+  ForEachLeaf(guard, [&](const Expression& leaf) {
     if (leaf.kind == Kind::kNumber) return;
     is_known = is_known && GuardLeaf(leaf, scope) != nullptr;
     bool is_better = input == nullptr || (axis < 0 && leaf.kind == Kind::kExtent);
     if (!is_known || !is_better) return;
-    input = &scope.values[leaf.input];
+    input = &scope.values[leaf.name];
     axis = leaf.kind == Kind::kExtent ? leaf.number : -1;
   });
   return is_known ? input : nullptr;
@@ -125,7 +124,7 @@ Operand* Importer::CheckedInput(const GuardExpression& guard, Scope& scope, int6
 void Importer::CheckGuards(Scope& scope) {
   if (options_.all_extents_unknown) return;
   for (const std::string& text : program_.guards) {
-    std::optional<GuardExpression> guard = ParseGuard(text);
+    std::optional<Expression> guard = importing::ParseExpression(text, importing::Syntax::kGuard);
     int64_t axis = -1;
     Operand* input = guard ? CheckedInput(*guard, scope, axis) : nullptr;
     if (input == nullptr) {

@@ -16,7 +16,6 @@
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "compiler/import/mapped_file.h"
-#include "compiler/import/torch/expression.h"
 
 namespace rvm::torch {
 namespace {

@@ -16,9 +16,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "compiler/import/frame/expression.h"
 #include "compiler/import/frame/frame.h"
 #include "compiler/import/torch/archive.h"
-#include "compiler/import/torch/guard.h"
 #include "compiler/import/torch/import.h"
 #include "compiler/import/torch/program.h"
 
@@ -137,6 +137,9 @@ class NodeContext : public Steps {
   absl::flat_hash_set<Operand> numbers_;  // operands that were numbers
 };
 
+// Returns the name of an extent that is a symbol alone; "" for others.
+std::string PlainSymbol(std::string_view extent);
+
 class Importer : importing::Frame {
  public:
   Importer(const Archive& archive, const ImportOptions& options);
@@ -151,8 +154,8 @@ class Importer : importing::Frame {
   std::optional<Dim> DimOfExpression(std::string_view text);
   Dim DimOf(const TensorMeta::Extent& extent, std::string_view input, size_t axis);
   absl::Status ReadShapes();
-  // Makes the value of an input a constant of its type.
-  absl::Status Freeze(const std::string& name, const Literal& value, Scope& scope);
+  // Returns the value that the options give to an input; null if they give none.
+  absl::StatusOr<Operand> Frozen(const std::string& name);
   absl::Status AddParam(const InputSpec& input);
   absl::Status ReadInputs(Scope& scope);
   void FindMutations();
@@ -160,9 +163,9 @@ class Importer : importing::Frame {
   // The parameters, checked as the export's ranges and guards say.
   void CheckRanges(Scope& scope);
   void CheckGuards(Scope& scope);
-  Operand GuardLeaf(const GuardExpression& leaf, const Scope& scope);
-  Operand GuardValue(const GuardExpression& expression, const Scope& scope);
-  Operand* CheckedInput(const GuardExpression& guard, Scope& scope, int64_t& axis);
+  Operand GuardLeaf(const importing::Expression& leaf, const Scope& scope);
+  Operand GuardValue(const importing::Expression& expression, const Scope& scope);
+  Operand* CheckedInput(const importing::Expression& guard, Scope& scope, int64_t& axis);
 
   // ---- nodes
   void ImportNodes(const Graph& graph, Scope& scope);

@@ -1,5 +1,4 @@
 // The inputs of an exported program: parameters with symbolic extents, weights, state. checks.cc has their checks.
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,25 +9,23 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/abseil.h"
-#include "base/edit_distance.h"
 #include "base/status_macros.h"
-#include "compiler/import/given_inputs.h"
-#include "compiler/import/torch/expression.h"
 #include "compiler/import/torch/importer.h"
 
 namespace rvm::torch {
-namespace {
 
-bool IsNumber(std::string_view text) {
-  return !text.empty() && text.size() <= 18 && text.find_first_not_of("0123456789") == std::string_view::npos;
+using importing::Expression;
+
+std::string PlainSymbol(std::string_view extent) {
+  std::optional<Expression> expression = importing::ParseExpression(extent, importing::Syntax::kSympy);
+  return expression && expression->kind == Expression::Kind::kName ? expression->name : "";
 }
 
-}  // namespace
-
 std::optional<Dim> Importer::DimOfExpression(std::string_view text) {
-  return ParseExtent(text, [&](std::string_view symbol) -> std::optional<Dim> {
+  std::optional<Expression> expression = importing::ParseExpression(text, importing::Syntax::kSympy);
+  if (!expression) return std::nullopt;
+  return importing::ToDim(*expression, [&](std::string_view symbol) -> std::optional<Dim> {
     auto found = dims_.find(Abseil(symbol));
     if (found == dims_.end() || found->second.is_any()) return std::nullopt;
     return found->second;
@@ -36,16 +33,12 @@ std::optional<Dim> Importer::DimOfExpression(std::string_view text) {
 }
 
 Dim Importer::DimOf(const TensorMeta::Extent& extent, std::string_view input, size_t axis) {
-  if (options_.all_extents_unknown) return Dim::Any();
-  if (auto shape = options_.shapes.find(input); shape != options_.shapes.end()) {
-    const std::string& text = shape->second[axis];
-    if (IsNumber(text)) return Dim(std::stoll(text));
-    if (text.empty() || text == "?") return Dim::Any();
-    if (std::string_view symbol = PlainSymbol(extent.expression); !symbol.empty()) return dims_[Abseil(symbol)];
-    return emit_.NameDim(text);
-  }
-  if (extent.number) return Dim(*extent.number);
-  return DimOfExpression(extent.expression).value_or(Dim::Any());
+  const Dim dim = InputExtent(input, axis, extent.number ? absl::StrCat(*extent.number) : "?");
+  if (options_.all_extents_unknown || dim.is_const()) return dim;
+  if (GivenExtent(input, axis) == nullptr) return DimOfExpression(extent.expression).value_or(Dim::Any());
+  // The first name that the options give to a symbol stands for it everywhere.
+  const std::string symbol = PlainSymbol(extent.expression);
+  return dim.is_any() || symbol.empty() ? dim : dims_[symbol];
 }
 
 absl::Status Importer::ReadShapes() {
@@ -53,37 +46,30 @@ absl::Status Importer::ReadShapes() {
     auto found = program_.graph->tensors.find(Abseil(name));
     return found == program_.graph->tensors.end() ? nullptr : &found->second;
   };
-  std::vector<std::string_view> names;
+  std::vector<Input> inputs;
   for (const InputSpec& input : program_.inputs) {
-    if (input.role == InputRole::kUser) names.push_back(input.arg.text);
+    if (input.role != InputRole::kUser) continue;
+    const TensorMeta* meta = meta_of(input.arg.text);
+    inputs.push_back({input.arg.text, meta == nullptr ? 0 : meta->sizes.size()});
   }
-  auto check = [&](const std::string& name, std::string_view what) {
-    if (std::find(names.begin(), names.end(), name) != names.end()) return absl::OkStatus();
-    return importing::UnknownInput(name, what, names);
-  };
-  for (const auto& [name, literal] : options_.frozen) RVM_RETURN_IF_ERROR(check(name, "to freeze"));
-  for (const auto& [name, shape] : options_.shapes) {
-    RVM_RETURN_IF_ERROR(check(name, "to give a shape"));
-    RVM_RETURN_IF_ERROR(importing::CheckGivenExtents(name, shape));
-    const TensorMeta* meta = meta_of(name);
-    if (meta == nullptr || meta->sizes.size() != shape.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("input `", name, "` has rank ",
-                                                     meta == nullptr ? 0 : meta->sizes.size(),
-                                                     "; the shape given to it has rank ", shape.size()));
-    }
-    for (size_t i = 0; i < shape.size(); ++i) {
-      std::string_view symbol = PlainSymbol(meta->sizes[i].expression);
-      if (symbol.empty() || shape[i].empty() || shape[i] == "?" || dims_.contains(Abseil(symbol))) continue;
-      dims_[Abseil(symbol)] = IsNumber(shape[i]) ? Dim(std::stoll(shape[i])) : emit_.NameDim(shape[i]);
-    }
+  RVM_RETURN_IF_ERROR(CheckGivenInputs(inputs));
+  for (const Input& input : inputs) {
+    if (!options_.frozen.contains(input.name)) NoteExtentNames(input.name, {});
   }
-  // A symbol is known where an input has it as an extent, alone.
-  for (std::string_view name : names) {
-    const TensorMeta* meta = meta_of(name);
-    if (meta == nullptr || options_.frozen.contains(name) || options_.all_extents_unknown) continue;
-    for (const TensorMeta::Extent& extent : meta->sizes) {
-      std::string_view symbol = PlainSymbol(extent.expression);
-      if (!symbol.empty() && !dims_.contains(Abseil(symbol))) dims_[Abseil(symbol)] = emit_.NameDim(symbol);
+  // A symbol is known where an input has it as an extent, alone. Extents that the options give come first.
+  for (bool is_given : {true, false}) {
+    for (const Input& input : inputs) {
+      if (!is_given && (options_.frozen.contains(input.name) || options_.all_extents_unknown)) continue;
+      for (size_t i = 0; i < *input.rank; ++i) {
+        const std::string symbol = PlainSymbol(meta_of(input.name)->sizes[i].expression);
+        const std::string* given = GivenExtent(input.name, i);
+        if (symbol.empty() || dims_.contains(symbol)) continue;
+        if (!is_given) {
+          dims_[symbol] = emit_.NameDim(symbol);
+        } else if (given != nullptr && *given != "?") {
+          dims_[symbol] = InputExtent(input.name, i, "");
+        }
+      }
     }
   }
   return absl::OkStatus();
@@ -125,17 +111,13 @@ absl::Status Importer::AddParam(const InputSpec& input) {
   return absl::OkStatus();
 }
 
-absl::Status Importer::Freeze(const std::string& name, const Literal& value, Scope& scope) {
+absl::StatusOr<Operand> Importer::Frozen(const std::string& name) {
+  if (!options_.frozen.contains(name)) return nullptr;
   auto found = program_.graph->tensors.find(name);
-  std::optional<DataType> dtype = kInt64;  // of a symbol, which has no tensor
+  if (found == program_.graph->tensors.end()) return FrozenInput(name, kInt64, Dims());  // a symbol
   Dims dims;
-  if (found != program_.graph->tensors.end()) {
-    dtype = ToDataType(found->second.scalar_type);
-    for (size_t i = 0; i < found->second.sizes.size(); ++i) dims.push_back(DimOf(found->second.sizes[i], name, i));
-  }
-  RVM_ASSIGN_OR_RETURN(Literal fitting, importing::FitGivenValue(name, value, dtype.value_or(value.dtype()), dims));
-  scope.values[name] = emit_.Constant(std::move(fitting), name);
-  return absl::OkStatus();
+  for (size_t i = 0; i < found->second.sizes.size(); ++i) dims.push_back(DimOf(found->second.sizes[i], name, i));
+  return FrozenInput(name, ToDataType(found->second.scalar_type), dims);
 }
 
 void Importer::FindMutations() {
@@ -162,11 +144,11 @@ absl::Status Importer::ReadInputs(Scope& scope) {
     const std::string& name = input.arg.text;
     switch (input.role) {
       case InputRole::kUser: {
-        auto frozen = options_.frozen.find(name);
-        if (frozen == options_.frozen.end()) {
-          RVM_RETURN_IF_ERROR(AddParam(input));
+        RVM_ASSIGN_OR_RETURN(Operand frozen, Frozen(name));
+        if (frozen != nullptr) {
+          scope.values[name] = frozen;
         } else {
-          RVM_RETURN_IF_ERROR(Freeze(name, frozen->second, scope));
+          RVM_RETURN_IF_ERROR(AddParam(input));
         }
         break;
       }
