@@ -9,6 +9,7 @@ import gc
 import doctest
 import hashlib
 import importlib
+import importlib.util
 import inspect
 import io
 import mmap
@@ -25,6 +26,7 @@ import zipfile
 import numpy
 
 import relayvm as tools
+import tflite_test
 import torch_test
 
 PYTHON = os.path.join(tools.ROOT, "python")
@@ -445,6 +447,24 @@ def @one(%x: int64) -> Tensor[(2), float16] { zeros(shape=[2], dtype="float16") 
             self.vm.import_torch(b"no model")
         with self.assertRaises(TypeError):
             self.vm.import_torch("model.pt2", (1,))
+
+    @unittest.skipIf(importlib.util.find_spec("flatbuffers") is None, "the Python package flatbuffers is not installed")
+    def test_tflite(self):
+        writer = tflite_test.Writer()
+        x, y = writer.tensor("x", [2]), writer.tensor("y", [2])
+        writer.node("RELU", [x], [y])
+        content = writer.build([x], [y])
+        self.assertEqual(self.vm.compile(self.vm.import_tflite(content))([1, -2]).tolist(), [1, 0])
+        self.assertEqual(self.vm.coverage(content), [self.vm.OperatorUse("RELU", 1, 0, [])])
+        with tempfile.TemporaryDirectory() as folder:
+            for ending in ("tflite", "bin"):
+                path = os.path.join(folder, f"model.{ending}")
+                with open(path, "wb") as file:
+                    file.write(content)
+                self.assertEqual(self.vm.import_tflite(path).text.count("nn.relu"), 1)
+            self.assertEqual(self.vm.compile(os.path.join(folder, "model.tflite"))([3, -2]).tolist(), [3, 0])
+        with self.assertRaises(self.vm.ImportFailed):
+            self.vm.import_tflite(b"no model")
 
     def test_progress(self):
         text = "def @main(%x: Tensor[(n), float32]) { (sum(%x), sort(%x), tanh(%x)) }"

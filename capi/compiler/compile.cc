@@ -28,9 +28,8 @@
 #include "capi/tensor.h"
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/driver/program_files.h"
+#include "compiler/import/import_file.h"
 #include "compiler/import/import_options.h"
-#include "compiler/import/onnx/import.h"
-#include "compiler/import/torch/import.h"
 #include "compiler/text/parser.h"
 #include "compiler/text/printer.h"
 #include "include/relayvm/relayvm_compiler.h"
@@ -250,16 +249,6 @@ rvm_compilation* OfText(const char* name, const char* text, size_t size, TextSte
 
 // ---- importing
 
-struct Format {
-  absl::StatusOr<importing::ImportedModel> (*import_bytes)(importing::Bytes bytes,
-                                                           const importing::ImportOptions& options);
-  absl::StatusOr<importing::ImportedModel> (*import_file)(const std::string& path, importing::ImportOptions options);
-};
-constexpr Format kOnnx = {onnx::Import, onnx::ImportFile};
-constexpr Format kTorch = {
-    [](importing::Bytes bytes, const importing::ImportOptions& options) { return torch::Import({bytes, {}}, options); },
-    torch::ImportFile};
-
 std::string CoverageJson(const importing::Coverage& coverage) {
   JsonWriter json;
   json.BeginArray();
@@ -273,8 +262,8 @@ std::string CoverageJson(const importing::Coverage& coverage) {
   return std::move(json).Take();
 }
 
-absl::Status Import(const Format& format, const char* path, importing::Bytes bytes, const rvm_import_options* given,
-                    rvm_compilation& result) {
+absl::Status Import(const importing::Format& format, const char* path, importing::Bytes bytes,
+                    const rvm_import_options* given, rvm_compilation& result) {
   rvm_import_options read;
   RVM_RETURN_IF_ERROR(ReadStruct(given, "rvm_import_options", read));
   importing::ImportOptions options;
@@ -293,7 +282,7 @@ absl::Status Import(const Format& format, const char* path, importing::Bytes byt
   diagnostics::SourceMap sources;
   options.sources = &sources;
   absl::StatusOr<importing::ImportedModel> imported =
-      path != nullptr ? format.import_file(path, std::move(options)) : format.import_bytes(bytes, options);
+      path != nullptr ? importing::ImportFile(format, path, std::move(options)) : format.import({bytes, {}}, options);
   result.coverage = CoverageJson(coverage);
   RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, std::move(imported));
   result.text = text::PrintModule(model.module, &sources);
@@ -303,20 +292,24 @@ absl::Status Import(const Format& format, const char* path, importing::Bytes byt
   return absl::OkStatus();
 }
 
-rvm_compilation* ImportBytes(const Format& format, const void* bytes, size_t size, const rvm_import_options* options) {
+// Imports the file at `path` or, if that is null, `bytes`. Without a format that of the ending of `path`.
+rvm_compilation* ImportModel(const char* format, const char* path, const void* bytes, size_t size,
+                             const rvm_import_options* options) {
   auto* result = new rvm_compilation();
-  absl::Status status = absl::InvalidArgumentError("saw NULL; expected the bytes of a model");
-  if (bytes != nullptr) {
-    status = Import(format, nullptr, {static_cast<const uint8_t*>(bytes), size}, options, *result);
+  const importing::Format* found = format != nullptr ? importing::FindFormat(format)
+                                   : path != nullptr ? importing::FormatOfPath(path)
+                                                     : nullptr;
+  absl::Status status;
+  if (path == nullptr && bytes == nullptr) {
+    status = absl::InvalidArgumentError("saw NULL; expected the bytes or the path of a model");
+  } else if (found != nullptr) {
+    status = Import(*found, path, {static_cast<const uint8_t*>(bytes), size}, options, *result);
+  } else if (format == nullptr && path != nullptr) {
+    status = importing::NoModel(path);
+  } else {
+    std::string saw = format == nullptr ? "NULL" : absl::StrCat("`", format, "`");
+    status = absl::InvalidArgumentError(absl::StrCat("saw the format ", saw, "; expected ", importing::FormatNames()));
   }
-  Describe(*result, nullptr, status);
-  return result;
-}
-
-rvm_compilation* ImportPath(const Format& format, const char* path, const rvm_import_options* options) {
-  auto* result = new rvm_compilation();
-  absl::Status status = absl::InvalidArgumentError("saw NULL; expected the path of a model");
-  if (path != nullptr) status = Import(format, path, {}, options, *result);
   Describe(*result, nullptr, status);
   return result;
 }
@@ -340,17 +333,23 @@ rvm_compilation* rvm_check_with(const char* name, const char* text, size_t size,
   });
 }
 
+rvm_compilation* rvm_import(const char* format, const void* bytes, size_t size, const rvm_import_options* options) {
+  return rvm::capi::ImportModel(format, nullptr, bytes, size, options);
+}
+rvm_compilation* rvm_import_file(const char* format, const char* path, const rvm_import_options* options) {
+  return rvm::capi::ImportModel(format, path, nullptr, 0, options);
+}
 rvm_compilation* rvm_import_onnx(const void* bytes, size_t size, const rvm_import_options* options) {
-  return rvm::capi::ImportBytes(rvm::capi::kOnnx, bytes, size, options);
+  return rvm_import("onnx", bytes, size, options);
 }
 rvm_compilation* rvm_import_onnx_file(const char* path, const rvm_import_options* options) {
-  return rvm::capi::ImportPath(rvm::capi::kOnnx, path, options);
+  return rvm_import_file("onnx", path, options);
 }
 rvm_compilation* rvm_import_torch(const void* bytes, size_t size, const rvm_import_options* options) {
-  return rvm::capi::ImportBytes(rvm::capi::kTorch, bytes, size, options);
+  return rvm_import("torch", bytes, size, options);
 }
 rvm_compilation* rvm_import_torch_file(const char* path, const rvm_import_options* options) {
-  return rvm::capi::ImportPath(rvm::capi::kTorch, path, options);
+  return rvm_import_file("torch", path, options);
 }
 
 const void* rvm_compilation_bytes(const rvm_compilation* compilation, size_t* size) {

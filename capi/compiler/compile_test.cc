@@ -53,6 +53,25 @@ TEST(CompileTest, ControlIsNativeOrBytecode) {
                "error: saw the control `fast`; expected `native` or `bytecode`\n");
 }
 
+TEST(ImportTest, Formats) {
+  auto message = [](rvm_compilation* imported) {
+    return std::string(rvm_compilation_message(Compilation(imported).get()));
+  };
+  EXPECT_EQ(message(rvm_import("gguf", "x", 1, nullptr)),
+            "error: saw the format `gguf`; expected onnx, torch or tflite\n");
+  EXPECT_EQ(message(rvm_import(nullptr, "x", 1, nullptr)),
+            "error: saw the format NULL; expected onnx, torch or tflite\n");
+  EXPECT_EQ(message(rvm_import("onnx", nullptr, 0, nullptr)),
+            "error: saw NULL; expected the bytes or the path of a model\n");
+  EXPECT_EQ(message(rvm_import_file(nullptr, "model.bin", nullptr)),
+            "error: `model.bin` is no model; expected an .onnx, .pt2 or .tflite file\n");
+  for (const char* format : {"onnx", "torch", "tflite"}) {
+    std::string said = message(rvm_import_file(format, "/nowhere/model.bin", nullptr));
+    EXPECT_TRUE(said.find("/nowhere/model.bin") != std::string::npos) << said;
+    EXPECT_EQ(rvm_compilation_text(Compilation(rvm_import(format, "x", 1, nullptr)).get()), nullptr);
+  }
+}
+
 TEST(ImportTest, NullNamesOfShapes) {
   const rvm_named_shape shape = {nullptr, "1,n"};
   rvm_import_options options = {.struct_size = sizeof(options), .shapes = &shape, .shape_count = 1};

@@ -148,7 +148,7 @@ std::optional<text::ImportedFile> ProgramFiles::Import(const text::ImportLine& l
   std::string path = Join(FolderOf(line, diagnostics.sources()), line.path);
   bool is_model = importing::IsModelPath(path);
   if (!is_model && !path.ends_with(".relay")) {
-    Fail(line, "expected a .relay, .onnx, .pt2 or .tflite file", diagnostics);
+    Fail(line, absl::StrCat("expected a .relay, ", importing::ModelEndings(), " file"), diagnostics);
     return std::nullopt;
   }
   if (is_model && only_declares_) return text::ImportedFile{.prefix = prefix, .is_opaque = true};

@@ -1,9 +1,17 @@
 #include "compiler/import/import_file.h"
 
+#include <iterator>
+#include <map>
+#include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "base/abseil.h"
+#include "base/status_macros.h"
+#include "compiler/import/mapped_file.h"
 #include "compiler/import/onnx/import.h"
 #include "compiler/import/tflite/import.h"
 #include "compiler/import/torch/import.h"
@@ -11,32 +19,87 @@
 namespace rvm::importing {
 namespace {
 
-struct Format {
-  std::string_view ending;
-  absl::StatusOr<ImportedModel> (*import)(const std::string& path, ImportOptions options);
-};
+// Commands, imports of programs and the libraries for C and Python follow from this table.
 constexpr Format kFormats[] = {
-    {".onnx", onnx::ImportFile}, {".pt2", torch::ImportFile}, {".tflite", tflite::ImportFile}};
+    {"onnx", ".onnx",
+     [](const FileBytes& file, const ImportOptions& options) { return onnx::Import(file.bytes, options); }},
+    {"torch", ".pt2", torch::Import},
+    {"tflite", ".tflite",
+     [](const FileBytes& file, const ImportOptions& options) { return tflite::Import(file.bytes, options); }},
+};
 
-const Format* FindFormat(std::string_view path) {
+std::string ListOf(std::string_view Format::* field) {
+  std::string list;
+  for (const Format& format : kFormats) {
+    const bool is_last = &format == &std::end(kFormats)[-1];
+    absl::StrAppend(&list, list.empty() ? "" : is_last ? " or " : ", ", Abseil(format.*field));
+  }
+  return list;
+}
+
+// Files of external data lie beside the model or below.
+ExternalFiles FilesBeside(const std::string& model) {
+  size_t slash = model.rfind('/');
+  std::string folder = slash == std::string::npos ? "" : model.substr(0, slash + 1);
+  auto files = std::make_shared<std::map<std::string, FileBytes>>();
+  return [folder, files](std::string_view location) -> absl::StatusOr<FileBytes> {
+    std::string name(location);
+    for (absl::string_view part : absl::StrSplit(name, '/')) {
+      if (part != ".." && !name.empty() && name[0] != '/') continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("external data at `", name, "`; expected a file beside the model or below"));
+    }
+    if (auto it = files->find(name); it != files->end()) return it->second;
+    RVM_ASSIGN_OR_RETURN(FileBytes file, MapFile(absl::StrCat(folder, name)));
+    files->emplace(std::move(name), file);
+    return file;
+  };
+}
+
+}  // namespace
+
+const Format* FindFormat(std::string_view name) {
+  for (const Format& format : kFormats) {
+    if (name == format.name) return &format;
+  }
+  return nullptr;
+}
+
+const Format* FormatOfPath(std::string_view path) {
   for (const Format& format : kFormats) {
     if (path.ends_with(format.ending)) return &format;
   }
   return nullptr;
 }
 
-}  // namespace
+std::string FormatNames() { return ListOf(&Format::name); }
+std::string ModelEndings() { return ListOf(&Format::ending); }
 
-bool IsModelPath(std::string_view path) { return FindFormat(path) != nullptr; }
+absl::Status NoModel(std::string_view path) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("`", Abseil(path), "` is no model; expected an ", ModelEndings(), " file"));
+}
+
+bool IsModelPath(std::string_view path) { return FormatOfPath(path) != nullptr; }
 
 std::string_view ModelStem(std::string_view path) {
-  const Format* format = FindFormat(path);
+  const Format* format = FormatOfPath(path);
   return format == nullptr ? path : path.substr(0, path.size() - format->ending.size());
 }
 
+absl::StatusOr<ImportedModel> ImportFile(const Format& format, const std::string& path, ImportOptions options) {
+  RVM_ASSIGN_OR_RETURN(FileBytes file, MapFile(path));
+  options.name = path;
+  if (options.files == nullptr) options.files = FilesBeside(path);
+  options.release = ReleasePages;
+  absl::StatusOr<ImportedModel> model = format.import(file, options);
+  if (model.ok()) return model;
+  return absl::Status(model.status().code(), absl::StrCat(path, ": cannot be imported\n", model.status().message()));
+}
+
 absl::StatusOr<ImportedModel> ImportFile(const std::string& path, ImportOptions options) {
-  if (const Format* format = FindFormat(path)) return format->import(path, std::move(options));
-  return absl::InvalidArgumentError(absl::StrCat("`", path, "` is no model; expected an .onnx, .pt2 or .tflite file"));
+  if (const Format* format = FormatOfPath(path)) return ImportFile(*format, path, std::move(options));
+  return NoModel(path);
 }
 
 }  // namespace rvm::importing

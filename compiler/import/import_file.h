@@ -8,16 +8,40 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "compiler/import/file_bytes.h"
 #include "compiler/import/import_options.h"
 
 namespace rvm::importing {
 
-// Whether the name is that of a model's file: .onnx, .pt2 or .tflite.
+// A format of models.
+struct Format {
+  std::string_view name;    // "onnx"
+  std::string_view ending;  // of its files: ".onnx"
+  // Imports the bytes of a model, which must outlive the call, no more.
+  absl::StatusOr<ImportedModel> (*import)(const FileBytes& file, const ImportOptions& options);
+};
+
+// Returns the format with that name, or with files of that ending; null if there is none.
+const Format* FindFormat(std::string_view name);
+const Format* FormatOfPath(std::string_view path);
+// Lists all formats, or the endings of their files, as messages do: "onnx, torch or tflite".
+std::string FormatNames();
+std::string ModelEndings();
+// Returns the error for a path that has the ending of no format.
+absl::Status NoModel(std::string_view path);
+
+// Returns true if the name is that of a model's file.
 bool IsModelPath(std::string_view path);
-// The path without that ending.
+// The path without the ending of its format.
 std::string_view ModelStem(std::string_view path);
-// The model at `path`, by its ending: see onnx::ImportFile and torch::ImportFile.
+
+// Imports the file at `path`, which becomes the model's name. Files of external data are read from beside it or below,
+// unless `options.files` is set. Weights share memory with a file where they lie as kernels want them; others are
+// copied, and their pages of the file released. kNotFound: a file cannot be read.
+absl::StatusOr<ImportedModel> ImportFile(const Format& format, const std::string& path, ImportOptions options);
+// The same in the format that the ending says.
 absl::StatusOr<ImportedModel> ImportFile(const std::string& path, ImportOptions options);
 
 }  // namespace rvm::importing

@@ -56,7 +56,7 @@ typedef struct {
    * never. */
   int (*poll)(void* context);
   void* poll_context;
-  /* Other programs, such as the text of rvm_import_onnx, as functions of this one. The free variable %w of the program
+  /* Other programs, such as the text of rvm_import, as functions of this one. The free variable %w of the program
    * `step` has the weight "step.w". It takes the place of a file that the text imports under that name. */
   const rvm_named_text* imports;
   size_t import_count;
@@ -90,17 +90,21 @@ typedef struct {
   size_t shape_count;
 } rvm_import_options; /* NULL: none */
 
-/* Imports an ONNX model: its text and weights are for rvm_compile. A model in memory has no external data; that of a
- * file lies beside it or below. */
+/* Imports a model of the format "onnx", "torch" (a program that torch.export.save wrote) or "tflite" (TensorFlow Lite):
+ * its text and weights are for rvm_compile. A model in memory has no external data; that of a file lies beside it or
+ * below. The ending of a file, .onnx, .pt2 or .tflite, is its format where that is NULL. */
+RVM_API rvm_compilation* rvm_import(const char* format, const void* bytes, size_t size,
+                                    const rvm_import_options* options);
+RVM_API rvm_compilation* rvm_import_file(const char* format, const char* path, const rvm_import_options* options);
+/* The same of one format. */
 RVM_API rvm_compilation* rvm_import_onnx(const void* bytes, size_t size, const rvm_import_options* options);
 RVM_API rvm_compilation* rvm_import_onnx_file(const char* path, const rvm_import_options* options);
-/* The same of an exported program of PyTorch, a .pt2 file of torch.export.save. */
 RVM_API rvm_compilation* rvm_import_torch(const void* bytes, size_t size, const rvm_import_options* options);
 RVM_API rvm_compilation* rvm_import_torch_file(const char* path, const rvm_import_options* options);
 
 /* NULL if there was an error, else the executable of rvm_compile. */
 RVM_API const void* rvm_compilation_bytes(const rvm_compilation* compilation, size_t* size);
-/* NULL if there was an error, else the program of rvm_import_onnx, rvm_import_torch or rvm_check. */
+/* NULL if there was an error, else the program of rvm_import, of the others of its kind, or of rvm_check. */
 RVM_API const char* rvm_compilation_text(const rvm_compilation* compilation);
 /* The types of the functions of rvm_check as JSON: {"main": "fn (int32) -> int32"}; "{}" if there was an error. */
 RVM_API const char* rvm_compilation_types(const rvm_compilation* compilation);

@@ -9,9 +9,25 @@
 #include "compiler/import/random_numbers.h"
 
 namespace rvm::importing {
+namespace {
 
-Frame::Frame(const ImportOptions& options, int64_t nodes)
-    : options_(options), emit_(builder_), budget_(20000 + 100 * nodes) {}
+constexpr int64_t kConversionsOfNode = 100;  // on average
+
+}  // namespace
+
+Frame::Frame(const ImportOptions& options) : options_(options), emit_(builder_) {}
+
+void Frame::CountNode(std::string_view op) {
+  budget_ += kConversionsOfNode;
+  if (options_.coverage != nullptr) ++(*options_.coverage)[std::string(op)].nodes;
+}
+
+absl::StatusOr<ImportedModel> Frame::Import() {
+  absl::StatusOr<ImportedModel> result = ImportModel();
+  if (options_.coverage != nullptr) refusals_.AddTo(*options_.coverage);
+  if (!result.ok()) return Readable(result.status());
+  return result;
+}
 
 void Frame::AddParam(std::string_view name, const ir::Type* type) {
   params_.push_back({emit_.UniqueName(name), nullptr});

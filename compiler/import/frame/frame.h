@@ -31,13 +31,19 @@ class Frame {
     std::optional<size_t> rank;
   };
 
+  // Imports the model. Reports the coverage, also of a model that cannot be imported, and only errors whose names any
+  // terminal shows.
+  absl::StatusOr<ImportedModel> Import();
+
   Frame(const Frame&) = delete;
   Frame& operator=(const Frame&) = delete;
 
  protected:
-  // `nodes` is the number of nodes of the model, those of bodies and functions once.
-  Frame(const ImportOptions& options, int64_t nodes);
+  explicit Frame(const ImportOptions& options);
   ~Frame() = default;
+  // Counts a node of the model, those of bodies and functions once, for the coverage and the budget of conversions.
+  void CountNode(std::string_view op);
+  virtual absl::StatusOr<ImportedModel> ImportModel() = 0;
 
   // ---- inputs: inputs.cc
   // Returns an error if the options freeze or shape an input that is not one of `inputs`, or give it another rank.
@@ -95,7 +101,8 @@ class Frame {
   std::vector<const ir::Type*> param_types_;
   absl::flat_hash_map<std::string, ir::Span> origins_;  // by their text: bodies are converted more than once
   ir::Span origin_;
-  int64_t budget_;          // bodies of loops and functions are converted more than once; this bounds the product
+  int64_t budget_ =
+      20000;  // of conversions: bodies of loops and functions are converted more than once; this bounds the product
   Operand seed_ = nullptr;  // the last parameter, an int64 scalar
   Operand key_ = nullptr;   // for the next node that draws; null: made of the seed
 };

@@ -3,7 +3,7 @@
 //   diagnostics::SourceMap sources;
 //   onnx::ImportOptions options;
 //   options.sources = &sources;
-//   RVM_ASSIGN_OR_RETURN(onnx::ImportedModel model, onnx::ImportFile("model.onnx", options));
+//   RVM_ASSIGN_OR_RETURN(onnx::ImportedModel model, onnx::Import(bytes, options));
 //   diagnostics::Diagnostics diagnostics(&sources);
 //   driver::CompileOptions compile;
 //   compile.weights.push_back({.path = "model.onnx", .tensors = std::move(model.weights)});
@@ -16,8 +16,6 @@
 #ifndef RVM_COMPILER_IMPORT_ONNX_IMPORT_H_
 #define RVM_COMPILER_IMPORT_ONNX_IMPORT_H_
 
-#include <string>
-
 #include "absl/status/statusor.h"
 #include "compiler/import/import_options.h"
 
@@ -29,11 +27,6 @@ using importing::ImportOptions;
 
 // `bytes` must outlive the call, no more.
 absl::StatusOr<ImportedModel> Import(Bytes bytes, const ImportOptions& options);
-
-// Imports the file at `path`, which becomes the model's name. Files of external data are read from beside it or below,
-// unless `options.files` is set. Weights share memory with a file where they lie as kernels want them; others are
-// copied, and their pages of the file released. kNotFound: a file cannot be read.
-absl::StatusOr<ImportedModel> ImportFile(const std::string& path, ImportOptions options);
 
 }  // namespace rvm::onnx
 

@@ -63,13 +63,6 @@ std::string OperatorLabel(const Node& node) {
   return node.domain.empty() ? std::string(node.op_type) : absl::StrCat(Abseil(node.domain), ".", Abseil(node.op_type));
 }
 
-int64_t CountNodes(const Model& model) {
-  size_t nodes = 0;
-  for (const Graph& graph : model.graphs) nodes += graph.nodes.size();
-  for (const Function& function : model.functions) nodes += function.nodes.size();
-  return static_cast<int64_t>(nodes);
-}
-
 }  // namespace
 
 Operand Scope::Find(std::string_view name) const {
@@ -85,8 +78,13 @@ bool Scope::Defines(std::string_view name) const {
   return scope != nullptr;
 }
 
-Importer::Importer(const Model& model, const ImportOptions& options)
-    : Frame(options, CountNodes(model)), model_(model) {}
+Importer::Importer(const Model& model, const ImportOptions& options) : Frame(options), model_(model) {
+  auto count = [&](std::span<const Node> nodes) {
+    for (const Node& node : nodes) CountNode(OperatorLabel(node));
+  };
+  for (const Graph& graph : model.graphs) count(graph.nodes);
+  for (const Function& function : model.functions) count(function.nodes);
+}
 
 // ---- inputs
 
@@ -408,7 +406,7 @@ Operands Importer::CallFunction(const Function& function, const Node& node, Scop
 
 // ---- the program
 
-absl::StatusOr<ImportedModel> Importer::Import() {
+absl::StatusOr<ImportedModel> Importer::ImportModel() {
   int64_t opset = OpsetOf("", Scope(), model_);
   if (opset > kNewestOpset) {
     return absl::UnimplementedError(
@@ -440,23 +438,9 @@ absl::StatusOr<ImportedModel> Importer::Import() {
   return result;
 }
 
-void Importer::ReportCoverage() const {
-  if (options_.coverage == nullptr) return;
-  auto count = [&](std::span<const Node> nodes) {
-    for (const Node& node : nodes) ++(*options_.coverage)[OperatorLabel(node)].nodes;
-  };
-  for (const Graph& graph : model_.graphs) count(graph.nodes);
-  for (const Function& function : model_.functions) count(function.nodes);
-  refusals_.AddTo(*options_.coverage);
-}
-
 absl::StatusOr<ImportedModel> Import(Bytes bytes, const ImportOptions& options) {
   RVM_ASSIGN_OR_RETURN(Model model, ReadModel(bytes));
-  Importer importer(model, options);
-  absl::StatusOr<ImportedModel> result = importer.Import();
-  importer.ReportCoverage();
-  if (!result.ok()) return importing::Readable(result.status());
-  return result;
+  return Importer(model, options).Import();
 }
 
 }  // namespace rvm::onnx

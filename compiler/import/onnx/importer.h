@@ -132,16 +132,14 @@ class NodeContext : public Steps {
   Operands inputs_;
 };
 
-class Importer : importing::Frame {
+class Importer final : public importing::Frame {
  public:
   Importer(const Model& model, const ImportOptions& options);
-  absl::StatusOr<ImportedModel> Import();
-  // For ImportOptions::coverage.
-  void ReportCoverage() const;
 
  private:
   friend class NodeContext;
 
+  absl::StatusOr<ImportedModel> ImportModel() override;
   absl::Status ReadInputs();
   absl::Status ReadShapes();
   absl::StatusOr<const ir::Type*> TypeOf(const ValueInfo& value);

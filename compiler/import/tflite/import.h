@@ -2,8 +2,6 @@
 #ifndef RVM_COMPILER_IMPORT_TFLITE_IMPORT_H_
 #define RVM_COMPILER_IMPORT_TFLITE_IMPORT_H_
 
-#include <string>
-
 #include "absl/status/statusor.h"
 #include "compiler/import/import_options.h"
 
@@ -15,8 +13,6 @@ using importing::ImportOptions;
 
 // `bytes` must outlive the call, no more.
 absl::StatusOr<ImportedModel> Import(Bytes bytes, const ImportOptions& options);
-// Imports the file at `path`, which becomes the model's name. kNotFound: it cannot be read.
-absl::StatusOr<ImportedModel> ImportFile(const std::string& path, ImportOptions options);
 
 }  // namespace rvm::tflite
 

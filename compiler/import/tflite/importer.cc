@@ -15,7 +15,6 @@
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
-#include "compiler/import/mapped_file.h"
 
 namespace rvm::tflite {
 namespace {
@@ -184,9 +183,9 @@ void Importer::ImportNode(const Node& node) {
 // ---- inputs
 
 Importer::Importer(const Model& model, const ImportOptions& options, size_t size)
-    : Frame(options, static_cast<int64_t>(model.graphs[0].nodes.size())),
-      graph_(model.graphs[0]),
-      constant_budget_(kMaxCopies * static_cast<int64_t>(size)) {}
+    : Frame(options), graph_(model.graphs[0]), constant_budget_(kMaxCopies * static_cast<int64_t>(size)) {
+  for (const Node& node : graph_.nodes) CountNode(node.op);
+}
 
 absl::Status Importer::ReadInputs() {
   std::vector<Input> inputs;
@@ -226,7 +225,7 @@ absl::Status Importer::ReadInputs() {
 
 // ---- the program
 
-absl::StatusOr<ImportedModel> Importer::Import() {
+absl::StatusOr<ImportedModel> Importer::ImportModel() {
   RVM_RETURN_IF_ERROR(ReadInputs());
   EnterOrigin([&] { return options_.name; });
   ImportedModel result;
@@ -257,29 +256,13 @@ absl::StatusOr<ImportedModel> Importer::Import() {
   return result;
 }
 
-void Importer::ReportCoverage() const {
-  if (options_.coverage == nullptr) return;
-  for (const Node& node : graph_.nodes) ++(*options_.coverage)[node.op].nodes;
-  refusals_.AddTo(*options_.coverage);
-}
-
 absl::StatusOr<ImportedModel> Import(Bytes bytes, const ImportOptions& options) {
   Buffer buffer(bytes);
   RVM_ASSIGN_OR_RETURN(Model model, ReadModel(buffer));
-  Importer importer(model, options, bytes.size());
-  absl::StatusOr<ImportedModel> result = importer.Import();
-  importer.ReportCoverage();
-  if (!result.ok()) return importing::Readable(result.status());
-  if (buffer.is_malformed) return absl::InvalidArgumentError("an offset of the file leads outside of it");
+  absl::StatusOr<ImportedModel> result = Importer(model, options, bytes.size()).Import();
+  if (result.ok() && buffer.is_malformed)
+    return absl::InvalidArgumentError("an offset of the file leads outside of it");
   return result;
-}
-
-absl::StatusOr<ImportedModel> ImportFile(const std::string& path, ImportOptions options) {
-  RVM_ASSIGN_OR_RETURN(importing::FileBytes file, importing::MapFile(path));
-  options.name = path;
-  absl::StatusOr<ImportedModel> model = Import(file.bytes, options);
-  if (model.ok()) return model;
-  return absl::Status(model.status().code(), absl::StrCat(path, ": cannot be imported\n", model.status().message()));
 }
 
 }  // namespace rvm::tflite

@@ -67,15 +67,13 @@ class NodeContext : public Steps {
   Operands inputs_;
 };
 
-class Importer : importing::Frame {
+class Importer final : public importing::Frame {
  public:
   // `size` is that of the file, in bytes.
   Importer(const Model& model, const ImportOptions& options, size_t size);
-  absl::StatusOr<ImportedModel> Import();
-  // For ImportOptions::coverage.
-  void ReportCoverage() const;
 
  private:
+  absl::StatusOr<ImportedModel> ImportModel() override;
   absl::Status ReadInputs();
   void ImportNode(const Node& node);
   Operands Convert(const Node& node);

@@ -1,7 +1,7 @@
 // Exported programs of PyTorch (.pt2 files of torch.export.save) as Relay programs. No PyTorch is needed.
 //
 //   torch::ImportOptions options;
-//   RVM_ASSIGN_OR_RETURN(torch::ImportedModel model, torch::ImportFile("model.pt2", options));
+//   RVM_ASSIGN_OR_RETURN(torch::ImportedModel model, torch::Import(file, options));
 //
 // As for ONNX (compiler/import/onnx/import.h): `@main` takes the model's inputs in their order and gives its outputs,
 // several as a tuple. Symbolic extents keep their names, s0; their ranges and the guards of the export are checked when
@@ -10,8 +10,6 @@
 // first values. Both programs in core ATen operators (`run_decompositions`) and those before are read.
 #ifndef RVM_COMPILER_IMPORT_TORCH_IMPORT_H_
 #define RVM_COMPILER_IMPORT_TORCH_IMPORT_H_
-
-#include <string>
 
 #include "absl/status/statusor.h"
 #include "compiler/import/import_options.h"
@@ -23,8 +21,6 @@ using importing::ImportOptions;
 
 // Weights that are views of `file` keep its owner alive; without an owner they are copies.
 absl::StatusOr<ImportedModel> Import(const importing::FileBytes& file, const ImportOptions& options);
-// Imports the file at `path`, which becomes the model's name. kNotFound: it cannot be read.
-absl::StatusOr<ImportedModel> ImportFile(const std::string& path, ImportOptions options);
 
 }  // namespace rvm::torch
 

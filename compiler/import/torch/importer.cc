@@ -15,7 +15,6 @@
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
-#include "compiler/import/mapped_file.h"
 
 namespace rvm::torch {
 namespace {
@@ -109,18 +108,16 @@ void CountUses(Scope& scope) {
   }
 }
 
-int64_t CountNodes(const Program& program) {
-  size_t nodes = 0;
-  for (const Graph& graph : program.graphs) nodes += graph.nodes.size();
-  return static_cast<int64_t>(nodes);
-}
-
 }  // namespace
 
 bool Writes(std::string_view target) { return Split(target).writes; }
 
 Importer::Importer(const Archive& archive, const ImportOptions& options)
-    : Frame(options, CountNodes(archive.program())), archive_(archive), program_(archive.program()) {}
+    : Frame(options), archive_(archive), program_(archive.program()) {
+  for (const Graph& graph : program_.graphs) {
+    for (const Node& node : graph.nodes) CountNode(OperatorLabel(node.target));
+  }
+}
 
 // ---- values
 
@@ -411,7 +408,7 @@ void Importer::DefineInitialState() {
                   [&](builder::Values) { return emit_.InBlock([&] { return Result(values); }); });
 }
 
-absl::StatusOr<ImportedModel> Importer::Import() {
+absl::StatusOr<ImportedModel> Importer::ImportModel() {
   Scope scope;
   scope.graph = program_.graph;
   CountUses(scope);
@@ -439,29 +436,9 @@ absl::StatusOr<ImportedModel> Importer::Import() {
   return result;
 }
 
-void Importer::ReportCoverage() const {
-  if (options_.coverage == nullptr) return;
-  for (const Graph& graph : program_.graphs) {
-    for (const Node& node : graph.nodes) ++(*options_.coverage)[std::string(OperatorLabel(node.target))].nodes;
-  }
-  refusals_.AddTo(*options_.coverage);
-}
-
 absl::StatusOr<ImportedModel> Import(const importing::FileBytes& file, const ImportOptions& options) {
   RVM_ASSIGN_OR_RETURN(Archive archive, Archive::Read(file));
-  Importer importer(archive, options);
-  absl::StatusOr<ImportedModel> result = importer.Import();
-  importer.ReportCoverage();
-  if (!result.ok()) return importing::Readable(result.status());
-  return result;
-}
-
-absl::StatusOr<ImportedModel> ImportFile(const std::string& path, ImportOptions options) {
-  RVM_ASSIGN_OR_RETURN(importing::FileBytes file, importing::MapFile(path));
-  options.name = path;
-  absl::StatusOr<ImportedModel> model = Import(file, options);
-  if (model.ok()) return model;
-  return absl::Status(model.status().code(), absl::StrCat(path, ": cannot be imported\n", model.status().message()));
+  return Importer(archive, options).Import();
 }
 
 }  // namespace rvm::torch

@@ -140,16 +140,14 @@ class NodeContext : public Steps {
 // Returns the name of an extent that is a symbol alone; "" for others.
 std::string PlainSymbol(std::string_view extent);
 
-class Importer : importing::Frame {
+class Importer final : public importing::Frame {
  public:
   Importer(const Archive& archive, const ImportOptions& options);
-  absl::StatusOr<ImportedModel> Import();
-  // For ImportOptions::coverage.
-  void ReportCoverage() const;
 
  private:
   friend class NodeContext;
 
+  absl::StatusOr<ImportedModel> ImportModel() override;
   // ---- inputs
   std::optional<Dim> DimOfExpression(std::string_view text);
   Dim DimOf(const TensorMeta::Extent& extent, std::string_view input, size_t axis);

@@ -17,13 +17,14 @@ from relayvm_runtime import __version__ as __version__
 from ._builder import Builder, DataType
 from ._compare import Comparison, Difference, compare
 from ._compiler import (CompileError, Diagnostic, ImportFailed, Module, OperatorUse, compile, coverage, import_onnx,
-                        import_torch, parse)
+                        import_tflite, import_torch, parse)
 from ._magic import load_ipython_extension  # noqa: F401
 from ._types import Type, tensor
 from ._value import Value
 
 __all__ = [*_runtime, "Builder", "Comparison", "CompileError", "DataType", "Diagnostic", "Difference", "ImportFailed", "Module",
-           "OperatorUse", "Type", "Value", "compare", "compile", "coverage", "import_onnx", "import_torch", "parse", "tensor"]
+           "OperatorUse", "Type", "Value", "compare", "compile", "coverage", "import_onnx", "import_tflite", "import_torch", "parse",
+           "tensor"]
 
 
 def __getattr__(name):

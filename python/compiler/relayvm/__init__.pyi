@@ -17,6 +17,9 @@ def parse(text: str, name: str = "<text>") -> Module: ...
 def import_onnx(model: _Path | bytes | bytearray | Any, *,
                 inputs: Mapping[str, Sequence[int | str | None]] | None = None,
                 freeze: Mapping[str, _Argument] | None = None) -> Module: ...
+def import_tflite(model: _Path | bytes | bytearray, *,
+                  inputs: Mapping[str, Sequence[int | str | None]] | None = None,
+                  freeze: Mapping[str, _Argument] | None = None) -> Module: ...
 def import_torch(model: _Path | bytes | bytearray | Any, args: Sequence[Any] | None = None,
                  kwargs: Mapping[str, Any] | None = None, *, dynamic_shapes: Any = None,
                  inputs: Mapping[str, Sequence[int | str | None]] | None = None,

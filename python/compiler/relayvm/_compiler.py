@@ -52,10 +52,8 @@ class _ImportOptions(ctypes.Structure):
 _lib = declare(load("librelayvm_compiler.so.1", os.path.dirname(__file__), "RELAYVM_COMPILER_LIBRARY"), {
     "rvm_compile": (c_void_p, [c_char_p, c_char_p, c_size_t, POINTER(_CompileOptions)]),
     "rvm_check_with": (c_void_p, [c_char_p, c_char_p, c_size_t, POINTER(_CompileOptions)]),
-    "rvm_import_onnx": (c_void_p, [c_char_p, c_size_t, POINTER(_ImportOptions)]),
-    "rvm_import_onnx_file": (c_void_p, [c_char_p, POINTER(_ImportOptions)]),
-    "rvm_import_torch": (c_void_p, [c_char_p, c_size_t, POINTER(_ImportOptions)]),
-    "rvm_import_torch_file": (c_void_p, [c_char_p, POINTER(_ImportOptions)]),
+    "rvm_import": (c_void_p, [c_char_p, c_char_p, c_size_t, POINTER(_ImportOptions)]),
+    "rvm_import_file": (c_void_p, [c_char_p, c_char_p, POINTER(_ImportOptions)]),
     "rvm_compilation_bytes": (c_void_p, [c_void_p, POINTER(c_size_t)]),
     "rvm_compilation_text": (c_char_p, [c_void_p]),
     "rvm_compilation_weight_count": (c_size_t, [c_void_p]),
@@ -66,6 +64,9 @@ _lib = declare(load("librelayvm_compiler.so.1", os.path.dirname(__file__), "RELA
     "rvm_compilation_diagnostics": (c_char_p, [c_void_p]),
     "rvm_compilation_free": (None, [c_void_p]),
 })
+
+
+_MODELS = (".onnx", ".pt2", ".tflite")  # the endings of files that rvm_import_file reads
 
 
 class Diagnostic:
@@ -147,7 +148,7 @@ def _strings(values, what):
 def _is_path(source):
     if isinstance(source, os.PathLike):
         return True
-    return isinstance(source, str) and "\n" not in source and source.endswith((".relay", ".json", ".onnx", ".pt2"))
+    return isinstance(source, str) and "\n" not in source and source.endswith((".relay", ".json", *_MODELS))
 
 
 class Module:
@@ -307,8 +308,8 @@ def compile(program, *, params=None, target="host", opt_level=2, entries=None, p
             host_fallback=False, imports=None, batch=False, control=None):
     """Compiles a program to an Executable.
 
-    program: the text of a program, a path (.relay, .json, .onnx, .pt2), or a Module. params: weights by name, or the path of
-    a .npz, .safetensors, .npy or .params file. target: "host" for this CPU, "portable" for any, or a CPU such as
+    program: the text of a program, a path (.relay, .json, .onnx, .pt2, .tflite), or a Module. params: weights by name, or
+    the path of a .npz, .safetensors, .npy or .params file. target: "host" for this CPU, "portable" for any, or a CPU such as
     "x86-64-v3"; "host,sm_80" names NVIDIA's GPUs, too. entries: functions to call from outside; by default main and those that nothing calls. progress: called
     with the name of a stage, how many of its parts are done, and how many there are; by default, on a terminal, a
     compilation of more than a second shows a bar. device: what runs on devices, as `relayvm compile --device` takes it:
@@ -333,7 +334,7 @@ def compile(program, *, params=None, target="host", opt_level=2, entries=None, p
     if _is_path(program):
         path = os.fspath(program)
         program = _module(path)
-        if not path.endswith((".onnx", ".pt2")):
+        if not path.endswith(_MODELS):
             program.folder = os.path.dirname(path) or "."
     elif isinstance(program, str):
         program = Module(program)
@@ -370,10 +371,8 @@ def compile(program, *, params=None, target="host", opt_level=2, entries=None, p
 def _module(path):
     """The program in a file."""
     path = os.fspath(path)
-    if path.endswith(".onnx"):
-        return import_onnx(path)
-    if path.endswith(".pt2"):
-        return import_torch(path)
+    if path.endswith(_MODELS):
+        return _import(None, path, None, None)
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         return Module(file.read(), name=path)
 
@@ -386,7 +385,7 @@ def import_onnx(model, *, inputs=None, freeze=None):
     """
     if hasattr(model, "SerializeToString"):
         model = model.SerializeToString()
-    return _import(_lib.rvm_import_onnx, _lib.rvm_import_onnx_file, model, inputs, freeze)
+    return _import("onnx", model, inputs, freeze)
 
 
 def import_torch(model, args=None, kwargs=None, *, dynamic_shapes=None, inputs=None, freeze=None):
@@ -402,7 +401,15 @@ def import_torch(model, args=None, kwargs=None, *, dynamic_shapes=None, inputs=N
         model = exported_bytes(model, args, kwargs, dynamic_shapes)
     elif args is not None or kwargs is not None or dynamic_shapes is not None:
         raise TypeError("args, kwargs and dynamic_shapes are for a torch.nn.Module; this program is exported already")
-    return _import(_lib.rvm_import_torch, _lib.rvm_import_torch_file, model, inputs, freeze)
+    return _import("torch", model, inputs, freeze)
+
+
+def import_tflite(model, *, inputs=None, freeze=None):
+    """Imports a TensorFlow Lite model as a Module.
+
+    model: a path, or bytes. inputs, freeze: as of import_onnx. Raises ImportFailed.
+    """
+    return _import("tflite", model, inputs, freeze)
 
 
 class OperatorUse:
@@ -427,42 +434,46 @@ class OperatorUse:
 
 
 def coverage(model, *, inputs=None, freeze=None):
-    """The operators of an ONNX model or of an exported program of PyTorch, a list of OperatorUse by name.
+    """The operators of a model, a list of OperatorUse by name.
 
-    model: the path or the bytes of an .onnx or .pt2 file, or an onnx.ModelProto; inputs, freeze: as of import_onnx.
+    model: the path or the bytes of an .onnx, .pt2 or .tflite file, or an onnx.ModelProto; inputs, freeze: as of import_onnx.
     What is refused is what import_onnx and `relayvm check` refuse. Raises ImportFailed for what is no model at all.
     """
     if hasattr(model, "SerializeToString"):
         model = model.SerializeToString()
-    is_bytes = isinstance(model, (bytes, bytearray))
-    is_torch = bytes(model[:2]) == b"PK" if is_bytes else os.fspath(model).endswith(".pt2")
-    kind = "torch" if is_torch else "onnx"
-    _, result = _import_result(getattr(_lib, f"rvm_import_{kind}"), getattr(_lib, f"rvm_import_{kind}_file"), model,
-                               inputs, freeze, None)
+    _, result = _import_result(_format(model), model, inputs, freeze, None)
     uses = [OperatorUse(**use) for use in json.loads(_lib.rvm_compilation_coverage(result.pointer))]
     if result.failed and not uses:
         raise ImportFailed(result.message, result.diagnostics)
     return uses
 
 
-def _import(from_bytes, from_file, model, inputs, freeze):
-    name, result = _import_result(from_bytes, from_file, model, inputs, freeze, ImportFailed)
+def _format(model):
+    """The format of a model: of bytes by their beginning; None for a path whose ending says it."""
+    if isinstance(model, (bytes, bytearray)):
+        return "torch" if model[:2] == b"PK" else "tflite" if model[4:8] == b"TFL3" else "onnx"
+    return None if os.fspath(model).endswith((".pt2", ".tflite")) else "onnx"
+
+
+def _import(format, model, inputs, freeze):
+    name, result = _import_result(format, model, inputs, freeze, ImportFailed)
     for diagnostic in result.diagnostics:
         warnings.warn(f"{name}: {diagnostic.message}", stacklevel=3)
     return Module(result.text, _weights(result), name)
 
 
-def _import_result(from_bytes, from_file, model, inputs, freeze, error):
+def _import_result(format, model, inputs, freeze, error):
+    format = format and format.encode()
     frozen, _kept = _tensors(freeze)
     shapes = (_Shape * len(inputs or {}))(*(
         _Shape(name.encode(), ",".join("?" if extent is None else str(extent) for extent in extents).encode())
         for name, extents in (inputs or {}).items()))
     options = _ImportOptions(ctypes.sizeof(_ImportOptions), 0, frozen, len(frozen), shapes, len(shapes))
     if isinstance(model, (bytes, bytearray)):
-        name, pointer = "<model>", from_bytes(bytes(model), len(model), ctypes.byref(options))
+        name, pointer = "<model>", _lib.rvm_import(format, bytes(model), len(model), ctypes.byref(options))
     else:
         name = os.fspath(model)
-        pointer = from_file(os.fsencode(model), ctypes.byref(options))
+        pointer = _lib.rvm_import_file(format, os.fsencode(model), ctypes.byref(options))
     return name, _Result(pointer, error)
 
 
