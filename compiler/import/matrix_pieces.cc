@@ -1,8 +1,6 @@
 #include <cstdint>
-#include <numeric>
-#include <utility>
-#include <vector>
 
+#include "compiler/import/blocks/moves.h"
 #include "compiler/import/matrix_functions.h"
 
 namespace rvm::importing::matrix {
@@ -45,10 +43,7 @@ Term DiagonalOf(const Term& a) { return {a.steps(), a.steps().Op("diag", {a})}; 
 Term Transposed(const Term& a) {
   Steps& c = a.steps();
   if (c.RankOf(a) < 2) return {c, c.Fail("it has an operand that is no matrix")};
-  std::vector<int64_t> axes(static_cast<size_t>(c.RankOf(a)));
-  std::iota(axes.begin(), axes.end(), 0);
-  std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
-  return {c, c.Transpose(a, axes)};
+  return {c, SwapAxes(c, a, -2, -1)};
 }
 
 Term Product(const Term& a, const Term& b) { return a.Apply("nn.matmul", b); }

@@ -20,9 +20,13 @@ Operand AlongChannels(Steps& c, Operand vector, Operand x) {
   return c.Unsqueeze(vector, axes);
 }
 
+Operand InverseRoot(Steps& c, Operand x, const ir::AttrValue::List& axes, double epsilon) {
+  return c.Op("rsqrt", {c.Add(Average(c, c.Mul(x, x), axes), c.Number(epsilon, x))});
+}
+
 Normalised Normalise(Steps& c, Operand x, const ir::AttrValue::List& axes, double epsilon) {
   Operand mean = Average(c, x, axes), centred = c.Sub(x, mean);
-  Operand inverse = c.Op("rsqrt", {c.Add(Average(c, c.Mul(centred, centred), axes), c.Number(epsilon, x))});
+  Operand inverse = InverseRoot(c, centred, axes, epsilon);
   return {c.Mul(centred, inverse), mean, inverse};
 }
 

@@ -17,6 +17,9 @@ Operand Average(Steps& c, Operand x, const ir::AttrValue::List& axes);
 // A vector in the shape that broadcasts along axis 1 of x.
 Operand AlongChannels(Steps& c, Operand vector, Operand x);
 
+// Returns 1 / sqrt(the mean of x * x over axes + epsilon).
+Operand InverseRoot(Steps& c, Operand x, const ir::AttrValue::List& axes, double epsilon);
+
 // y = (x - mean) * inverse, with inverse = 1 / sqrt(variance + epsilon).
 struct Normalised {
   Operand y, mean, inverse;

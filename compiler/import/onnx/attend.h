@@ -1,4 +1,4 @@
-// Attention of several heads, as the operators of com.microsoft have it.
+// Masks of attention, as the operators of com.microsoft have them.
 #ifndef RVM_COMPILER_IMPORT_ONNX_ATTEND_H_
 #define RVM_COMPILER_IMPORT_ONNX_ATTEND_H_
 
@@ -6,20 +6,18 @@
 #include <cstdint>
 #include <optional>
 
+#include "compiler/import/blocks/attention.h"
 #include "compiler/import/onnx/importer.h"
 
 namespace rvm::onnx::convert {
 
-// (batch, steps, heads * size) as (batch, steps, heads, size).
-Operand HeadsOf(NodeContext& c, Operand x, int64_t heads);
-// (batch, steps, heads, size) as (batch, heads, steps, size), or the other way round.
-Operand HeadsOutside(NodeContext& c, Operand x);
-// (batch, heads, steps, size) as (batch, steps, heads * size).
-Operand JoinHeads(NodeContext& c, Operand x);
-
-// x, (batch, steps, heads, size), with the first elements of each head rotated by angles whose cosine and sine are
-// (batch, steps, half), batch maybe 1: as many elements as both have together.
-Operand Rotated(NodeContext& c, Operand x, Operand cosine, Operand sine, bool interleaved);
+using importing::Attend;
+using importing::AttendOptions;
+using importing::BiasWhere;
+using importing::HeadsOf;
+using importing::HeadsOutside;
+using importing::JoinHeads;
+using importing::Rotated;
 
 // x / sqrt(the mean of x * x + epsilon) * weight over the axes from `axis` on, and 1 / that root.
 struct RootMeanSquare {
@@ -27,18 +25,6 @@ struct RootMeanSquare {
 };
 RootMeanSquare NormaliseByRoot(NodeContext& c, Operand input, Operand weight, int64_t axis, double epsilon);
 
-struct AttendOptions {
-  double scale = 0;  // of products; 0: 1 / sqrt(size)
-  double softcap = 0;
-  Operand bias = nullptr;  // added to products
-  Operand sink = nullptr;  // by head: a further product, of a key without a value
-};
-// The values that queries attend to: all are (batch, heads, steps, size). Heads of queries may be a multiple of those
-// of keys and values.
-Operand Attend(NodeContext& c, Operand query, Operand key, Operand value, const AttendOptions& options);
-
-// 0 where `condition` holds, else `otherwise`.
-Operand BiasWhere(NodeContext& c, Operand condition, double otherwise);
 // The bias of input `mask` for keys: lengths (batch), or (batch, keys) or (batch, steps, keys) with 0 for keys that are
 // hidden; null if it is left out.
 Operand KeyMask(NodeContext& c, size_t mask, const Dim& batch, const Dim& keys);

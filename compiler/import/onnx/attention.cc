@@ -17,7 +17,6 @@ namespace rvm::onnx::convert {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int64_t kHeadsOutside[] = {0, 2, 1, 3};
 
 // (batch, steps, heads * size) as (batch, heads, steps, size).
 Operand SplitHeads(NodeContext& c, Operand x, int64_t heads) {
@@ -26,7 +25,7 @@ Operand SplitHeads(NodeContext& c, Operand x, int64_t heads) {
   if (dims.size() != 3 || heads < 1)
     return c.Fail("an input has neither 3 nor 4 axes, or the number of heads is missing");
   Operand split = c.Reshape(x, {dims[0], dims[1], heads, FloorDiv(dims[2], heads)});
-  return c.Transpose(split, kHeadsOutside);
+  return HeadsOutside(c, split);
 }
 
 Operand RepeatHeads(NodeContext& c, Operand x, int64_t times) {
@@ -106,11 +105,7 @@ Operands Attention(NodeContext& c) {
   bool masked = c.Has(3) || c.Has(6);
   Operand weights = c.Cast(c.Op("nn.softmax", {c.Cast(scores, precision)}, {{"axis", 3}, {"masked", masked}}), dtype);
   Operand y = c.Op("nn.matmul", {weights, value});
-  if (is_flat) {
-    y = c.Transpose(y, kHeadsOutside);
-    const Dims dims = c.DimsOf(y);
-    if (dims.size() == 4) y = c.Reshape(y, {dims[0], dims[1], dims[2] * dims[3]});
-  }
+  if (is_flat) y = JoinHeads(c, y);
   int64_t mode = c.Int("qk_matmul_output_mode", 0);
   return {y, present_key, present_value, mode == 3 ? weights : mode == 2 ? scores : products};
 }
@@ -150,7 +145,7 @@ Operands RotaryEmbedding(NodeContext& c) {
   int64_t heads = c.Int("num_heads", 0);
   if (is_flat && heads < 1) return {c.Fail("`num_heads` is missing")};
   Operand x = is_flat ? c.Reshape(input, {original[0], original[1], heads, FloorDiv(original[2], heads)})
-                      : c.Transpose(input, kHeadsOutside);
+                      : HeadsOutside(c, input);
   if (c.failed()) return {};
   const int64_t part = c.Int("rotary_embedding_dim", 0);
   auto angles = [&](size_t i) {
@@ -158,7 +153,7 @@ Operands RotaryEmbedding(NodeContext& c) {
     return c.SliceAxis(table, 2, 0, FloorDiv(part == 0 ? c.ExtentOf(x, 3) : Dim(part), 2));
   };
   Operand y = Rotated(c, x, angles(1), angles(2), c.Int("interleaved", 0) != 0);
-  return {is_flat ? c.Reshape(y, original) : c.Transpose(y, kHeadsOutside)};
+  return {is_flat ? c.Reshape(y, original) : HeadsOutside(c, y)};
 }
 
 Operands TensorScatter(NodeContext& c) {

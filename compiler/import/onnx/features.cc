@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
+#include "compiler/import/blocks/moves.h"
 #include "compiler/import/checks.h"
 #include "compiler/import/onnx/scores.h"
 #include "compiler/import/term.h"
@@ -89,7 +90,7 @@ Operands Binarizer(NodeContext& c) {
 
 Operands ArrayFeatureExtractor(NodeContext& c) {
   Operand x = c.In(0);
-  Operand indices = c.Op("reshape", {c.In(1)}, {{"newshape", ir::AttrValue::List{-1}}});
+  Operand indices = importing::Flat(c, c.In(1));
   if (c.RankOf(x) == 1) x = c.Unsqueeze(x, {0});
   return {c.Op("take", {x, indices}, {{"axis", c.RankOf(x) - 1}})};
 }

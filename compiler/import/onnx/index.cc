@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/blocks/moves.h"
 #include "compiler/import/checks.h"
 #include "compiler/import/onnx/importer.h"
 
@@ -102,7 +103,7 @@ Operands Compress(NodeContext& c) {
   if (c.HasAttr("axis")) {
     axis = c.Axis(c.Int("axis", 0), c.RankOf(x));
   } else {
-    x = c.Op("reshape", {x}, {{"newshape", ir::AttrValue::List{-1}}});
+    x = importing::Flat(c, x);
   }
   Operand places = c.Squeeze(c.Op("argwhere", {c.In(1)}), {1});
   return {c.Op("take", {x, places}, {{"axis", axis}})};
@@ -114,7 +115,7 @@ Operands Unique(NodeContext& c) {
   if (c.HasAttr("axis")) {
     attrs.Set("axis", c.Int("axis", 0));
   } else {
-    x = c.Op("reshape", {x}, {{"newshape", ir::AttrValue::List{-1}}});
+    x = importing::Flat(c, x);
   }
   Operand found = c.Op("unique", {x}, std::move(attrs));
   auto numbers = [&](uint32_t field) { return c.Cast(c.emit().Field(found, field), kInt64); };

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/blocks/windows.h"
 #include "compiler/import/onnx/attend.h"
 #include "compiler/import/onnx/importer.h"
-#include "compiler/import/windows.h"
 
 namespace rvm::onnx::convert {
 namespace {

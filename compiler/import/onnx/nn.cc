@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/blocks/moves.h"
 #include "compiler/import/matrix_functions.h"
 #include "compiler/import/onnx/importer.h"
 #include "compiler/import/onnx/integer_product.h"
@@ -159,10 +160,7 @@ Operands FusedMatMul(NodeContext& c) {
   auto transposed = [&](Operand x, std::string_view attribute) {
     int64_t rank = c.RankOf(x);
     if (c.Int(attribute, 0) == 0 || rank < 2) return x;
-    std::vector<int64_t> axes;
-    for (int64_t i = 0; i < rank; ++i) axes.push_back(i);
-    std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
-    return c.Transpose(x, axes);
+    return importing::SwapAxes(c, x, -2, -1);
   };
   if (c.Int("transBatchA", 0) != 0 || c.Int("transBatchB", 0) != 0) return {c.Unsupported("transposed batches")};
   Operand y = MatrixProduct(c, transposed(a, "transA"), transposed(b, "transB"));
@@ -364,15 +362,15 @@ Operands MaxUnpool(NodeContext& c) {
   int64_t count = NumElements(*from).value_or(-1);
   if (count < 0) return {c.Fail("its result is too large")};
   Operand zeros = c.Op("zeros", {}, {{"shape", ir::AttrValue::List{count}}, {"dtype", c.DTypeOf(x).ToString()}});
-  auto flat = [&](Operand operand) { return c.Op("reshape", {operand}, {{"newshape", ir::AttrValue::List{-1}}}); };
+  auto flat = [&](Operand operand) { return importing::Flat(c, operand); };
   Operand y = c.Reshape(c.Op("scatter_elements", {zeros, flat(c.In(1)), flat(x)}, {{"axis", 0}}), inner);
   if (inner == outer) return {y};
   // Pads the larger axes at their ends.
-  ir::AttrValue::List widths;
+  Dims widths;
   for (size_t i = 0; i < inner.size() && i < outer.size(); ++i) {
-    widths.emplace_back(ir::IntList({{0, (*to)[i] - (*from)[i]}}));
+    widths.insert(widths.end(), {Dim(0), Dim((*to)[i] - (*from)[i])});
   }
-  return {c.Op("nn.pad", {y, c.Number(0, y)}, {{"pad_width", widths}})};
+  return {importing::PadBy(c, y, 0, widths)};
 }
 
 constexpr OperatorRow kRows[] = {

@@ -87,7 +87,7 @@ RootMeanSquare NormaliseByRoot(NodeContext& c, Operand input, Operand weight, in
   int64_t rank = c.RankOf(input);
   ir::AttrValue::List axes = AxesFrom(c.Axis(axis, rank), rank);
   Operand x = c.Cast(input, Stash(c, dtype));
-  Operand inverse = c.Op("rsqrt", {c.Add(Average(c, c.Mul(x, x), axes), c.Number(epsilon, x))});
+  Operand inverse = InverseRoot(c, x, axes, epsilon);
   Operand y = c.Cast(c.Mul(x, inverse), c.DTypeOf(weight));
   return {c.Cast(c.Mul(y, weight), dtype), inverse};
 }

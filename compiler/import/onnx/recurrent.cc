@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/blocks/recurrence.h"
 #include "compiler/import/checks.h"
 #include "compiler/import/loops.h"
 #include "compiler/import/onnx/importer.h"
@@ -22,7 +23,9 @@
 namespace rvm::onnx::convert {
 namespace {
 
+using importing::Recurrence;
 using importing::Rolled;
+using importing::Sequence;
 using importing::Step;
 
 // An activation of a gate, with its parameters.
@@ -96,16 +99,14 @@ class Recurrent {
     for (int64_t d = 0; d < directions && !c_.failed(); ++d) {
       bool backwards = direction == "reverse" || d == 1;
       Results results = RunDirection(x, d, backwards, batch_first);
-      if (c_.failed() || results.rows->is_placeholder) return {};
+      if (c_.failed() || results.rows == nullptr || results.rows->is_placeholder) return {};
       rows.push_back(c_.Unsqueeze(results.rows, {1}));
       hiddens.push_back(c_.Unsqueeze(results.hidden, {0}));
       if (results.cell != nullptr) cells.push_back(c_.Unsqueeze(results.cell, {0}));
     }
     if (c_.failed()) return {};
-    auto joined = [&](const Operands& parts, int64_t axis) {
-      return parts.size() == 1 ? parts[0] : c_.Op("concatenate", {c_.emit().Tuple(parts)}, {{"axis", axis}});
-    };
-    Operand y = joined(rows, 1), h = joined(hiddens, 0), cell = cells.empty() ? nullptr : joined(cells, 0);
+    Operand y = c_.Concatenate(rows, 1), h = c_.Concatenate(hiddens, 0);
+    Operand cell = cells.empty() ? nullptr : c_.Concatenate(cells, 0);
     if (batch_first) {
       constexpr int64_t kBatchOutside[] = {2, 0, 1, 3};
       y = c_.Transpose(y, kBatchOutside);
@@ -225,36 +226,20 @@ class Recurrent {
     Operands state = {Initial(5, direction, batch_first, x)};
     if (is_lstm) state.push_back(Initial(6, direction, batch_first, x));
     if (c_.failed()) return {};
-    Operand limit = c_.emit().FromDim(steps_);
-    bool wants_rows = c_.WantsOutput(0);
-    Rolled rolled = Roll(c_, limit, nullptr, state, [&](Operand index, const Operands& own) -> Step {
-      Operand at = backwards ? c_.Sub(c_.Sub(limit, c_.Integer(1)), index) : index;
-      Operand gates = c_.Op("take", {input, at}, {{"axis", 0}});
-      Operands next = is_lstm       ? LstmStep(direction, gates, own, weights)
-                      : gates_ == 3 ? Operands{GruStep(direction, gates, own[0], weights)}
-                                    : Operands{RnnStep(direction, gates, own[0], weights)};
-      if (c_.failed()) return {nullptr, own, {}};
-      Operand row = next[0];
-      if (lengths_ != nullptr) {
-        // Behind the end of a sequence its state stays, and its rows are 0.
-        Operand is_within = c_.Op("less", {at, lengths_});
-        row = c_.Where(is_within, row, c_.Number(0, row));
-        for (size_t i = 0; i < next.size(); ++i) next[i] = c_.Where(is_within, next[i], own[i]);
-      }
-      for (size_t i = 0; i < next.size(); ++i) next[i] = c_.emit().Retyped(next[i], own[i]->type);
-      Operands rows;
-      if (wants_rows)
-        rows = {c_.emit().Retyped(c_.Unsqueeze(row, {0}),
-                                  c_.emit().TensorType({Dim::Any(), batch_, hidden_}, c_.DTypeOf(row)))};
-      return {nullptr, next, rows};
+    const Sequence sequence = {.gates = input,
+                               .steps = steps_,
+                               .batch = batch_,
+                               .hidden = hidden_,
+                               .is_reversed = backwards,
+                               .lengths = lengths_,
+                               .wants_rows = c_.WantsOutput(0)};
+    Recurrence result = RunSequence(c_, sequence, state, [&](Operand gates, const Operands& own) {
+      return is_lstm       ? LstmStep(direction, gates, own, weights)
+             : gates_ == 3 ? Operands{GruStep(direction, gates, own[0], weights)}
+                           : Operands{RnnStep(direction, gates, own[0], weights)};
     });
-    if (c_.failed() || rolled.state.empty() || rolled.state[0]->is_placeholder) return {};
-    Operand rows = rolled.state[0];
-    if (wants_rows) {
-      rows = StackRows(c_, rolled, 0);
-      if (backwards && !c_.failed()) rows = c_.Op("reverse", {rows}, {{"axis", 0}});
-    }
-    return {rows, rolled.state[0], is_lstm ? rolled.state[1] : nullptr};
+    if (result.state.empty()) return {};
+    return {result.rows, result.state[0], is_lstm ? result.state[1] : nullptr};
   }
 
   Operand WithBias(Operand x, Operand bias) { return bias == nullptr ? x : c_.Add(x, bias); }

@@ -1,6 +1,5 @@
 // Shapes: measured, changed, joined, split, padded; and tensors made from a shape.
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/blocks/moves.h"
 #include "compiler/import/checks.h"
 #include "compiler/import/onnx/importer.h"
 #include "compiler/import/shapes.h"
@@ -19,58 +19,21 @@ namespace {
 
 using importing::AllAxes;
 using importing::CheckSizes;
-using importing::InferExtent;
 using importing::KnownExtent;
+using importing::PartsOf;
 using importing::Product;
 using importing::SlicedExtent;
+using importing::TargetShape;
 
 bool Same(const Dim& a, const Dim& b) { return CompareDims(a, b) == DimEquality::kEqual; }
 
-// ONNX's 0 and -1 in a target shape replaced by the extents that they stand for.
-std::optional<Dims> TargetShape(NodeContext& c, const Dims& from, Dims to, bool allow_zero) {
-  std::optional<size_t> inferred;
-  Dims rest = from, given = to;  // without the extents that are copied, which may be 0
-  for (size_t i = 0; i < to.size(); ++i) {
-    if (to[i] == Dim(0) && !allow_zero) {
-      if (i >= from.size()) {
-        c.Fail(absl::StrCat("extent ", i, " of its shape is 0, and its input has rank ", from.size()));
-        return std::nullopt;
-      }
-      to[i] = from[i];
-      rest[i] = given[i] = 1;
-    } else if (to[i].is_const() && to[i].constant() < 0) {
-      if (to[i] != Dim(-1) || inferred) {
-        c.Fail("its shape has more than one negative extent, or one that is not -1");
-        return std::nullopt;
-      }
-      inferred = i;
-    }
-  }
-  if (inferred) to[*inferred] = InferExtent(rest, given, *inferred);
-  return to;
-}
-
 Operand ReshapeBy(NodeContext& c, Operand x, Operand shape, bool allow_zero) {
   if (std::optional<Dims> to = c.Symbols(shape)) {
-    std::optional<Dims> dims = TargetShape(c, c.DimsOf(x), *to, allow_zero);
+    std::optional<Dims> dims = TargetShape(c, c.DimsOf(x), *to, !allow_zero);
     return dims ? c.Reshape(x, *dims) : nullptr;
   }
   if (!KnownExtent(c, shape, 0, "shape")) return c.emit().Placeholder();
   return c.Op("dyn.reshape", {x, shape}, {{"allowzero", allow_zero ? 1 : 0}});
-}
-
-// For each axis of x how much is added before and behind it, from ONNX's order.
-std::optional<std::vector<std::array<int64_t, 2>>> PadWidths(NodeContext& c, std::span<const int64_t> pads,
-                                                             std::span<const int64_t> axes, int64_t rank) {
-  if (pads.size() != 2 * axes.size()) {
-    c.Fail(absl::StrCat("it has ", pads.size(), " pads for ", axes.size(), " axes"));
-    return std::nullopt;
-  }
-  std::vector<std::array<int64_t, 2>> widths(static_cast<size_t>(rank));
-  for (size_t i = 0; i < axes.size(); ++i) {
-    widths[static_cast<size_t>(axes[i])] = {pads[i], pads[i + axes.size()]};
-  }
-  return widths;
 }
 
 // ---- measured
@@ -222,18 +185,7 @@ Operands Split(NodeContext& c) {
     }
   }
   if (static_cast<int64_t>(sizes.size()) < count) return {c.Fail("it has more outputs than parts")};
-  extent = c.ExtentOf(x, axis);
-  Operands parts;
-  Dim begin = 0;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    // Many equal parts begin at products: sums of so many sizes would be long.
-    bool is_equal = i + 1 < sizes.size() && sizes[i] == sizes[0] && begin == sizes[0] * Dim(static_cast<int64_t>(i));
-    Dim next = is_equal ? sizes[0] * Dim(static_cast<int64_t>(i) + 1) : begin + sizes[i];
-    Dim end = i + 1 == sizes.size() && !extent.is_const() ? extent : next;
-    parts.push_back(c.SliceAxis(x, axis, begin, end));
-    begin = end;
-  }
-  return parts;
+  return PartsOf(c, x, axis, sizes);
 }
 
 Operands Slice(NodeContext& c) {
@@ -315,16 +267,17 @@ Operands Pad(NodeContext& c) {
   }
   std::vector<int64_t> pads = c.Has(1) ? c.Constants(c.In(1), "pads").value_or(std::vector<int64_t>())
                                        : c.Ints(c.HasAttr("paddings") ? "paddings" : "pads");
-  auto widths = PadWidths(c, pads, axes, rank);
-  if (!widths || c.failed()) return {};
-  ir::AttrValue::List width_list;
-  bool changes = false;
-  for (const auto& width : *widths) {
-    width_list.emplace_back(ir::IntList(width));
-    changes = changes || width[0] != 0 || width[1] != 0;
+  if (c.failed()) return {};
+  if (pads.size() != 2 * axes.size()) {
+    return {c.Fail(absl::StrCat("it has ", pads.size(), " pads for ", axes.size(), " axes"))};
   }
-  if (!changes) return {x};
-  attrs.Set("pad_width", width_list);
+  std::vector<int64_t> widths(static_cast<size_t>(2 * rank), 0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    widths[static_cast<size_t>(2 * axes[i])] = pads[i];
+    widths[static_cast<size_t>(2 * axes[i] + 1)] = pads[i + axes.size()];
+  }
+  if (std::ranges::all_of(widths, [](int64_t width) { return width == 0; })) return {x};
+  attrs.Set("pad_width", importing::PadWidths(widths));
   return {c.Op("nn.pad", {x, value}, attrs)};
 }
 

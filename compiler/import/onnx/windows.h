@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/import/blocks/windows.h"
 #include "compiler/import/onnx/importer.h"
-#include "compiler/import/windows.h"
 
 namespace rvm::onnx {
 

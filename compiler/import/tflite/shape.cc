@@ -1,6 +1,6 @@
 // Operators that move elements, and those on shapes.
+#include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/blocks/moves.h"
 #include "compiler/import/shapes.h"
 #include "compiler/import/tflite/importer.h"
 
@@ -28,14 +29,8 @@ Operands Reshape(NodeContext& c) {
     for (int32_t extent : given) dims->emplace_back(extent);
     if (given.empty()) dims->assign(output->shape.begin(), output->shape.end());
   }
-  std::optional<size_t> inferred;
-  for (size_t i = 0; i < dims->size(); ++i) {
-    if (!(*dims)[i].is_const() || (*dims)[i].constant() >= 0) continue;
-    if (inferred) return {c.Fail("its shape has two unknown extents")};
-    inferred = i;
-  }
-  if (inferred) (*dims)[*inferred] = importing::InferExtent(c.DimsOf(x), *dims, *inferred);
-  return {c.Reshape(x, *dims)};
+  dims = importing::TargetShape(c, c.DimsOf(x), *std::move(dims));
+  return {dims ? c.Reshape(x, *dims) : nullptr};
 }
 
 Operands Squeeze(NodeContext& c) {
@@ -94,16 +89,11 @@ Operands Unpack(NodeContext& c) {
 Operands Parts(NodeContext& c, Operand x, int64_t axis, std::vector<int64_t> sizes) {
   axis = c.Axis(axis, c.RankOf(x));
   if (c.failed()) return {};
-  const Dim extent = c.ExtentOf(x, axis);
-  Operands parts;
-  Dim begin = 0, known = 0;
-  for (int64_t size : sizes) known = known + (size < 0 ? 0 : size);
-  for (int64_t size : sizes) {
-    const Dim end = begin + (size < 0 ? extent - known : Dim(size));
-    parts.push_back(c.SliceAxis(x, axis, begin, end));
-    begin = end;
-  }
-  return parts;
+  Dim rest = c.ExtentOf(x, axis);
+  for (int64_t size : sizes) rest = rest - std::max<int64_t>(size, 0);
+  Dims extents;
+  for (int64_t size : sizes) extents.push_back(size < 0 ? rest : Dim(size));
+  return importing::PartsOf(c, x, axis, extents);
 }
 
 Operands Split(NodeContext& c) {
@@ -161,10 +151,8 @@ Operands Pad(NodeContext& c) {
   Operand x = c.In(0);
   if (c.failed()) return {};
   if (static_cast<int64_t>(widths.size()) != 2 * c.RankOf(x)) return {c.Fail("its widths do not fit its input")};
-  ir::AttrValue::List pairs;
-  for (size_t i = 0; i < widths.size(); i += 2) pairs.emplace_back(ir::IntList({{widths[i], widths[i + 1]}}));
   Operand value = c.Has(2) ? c.Scalar(c.In(2)) : c.Number(0, x);
-  return {c.Op("nn.pad", {x, value}, {{"pad_width", pairs}})};
+  return {c.Op("nn.pad", {x, value}, {{"pad_width", importing::PadWidths(widths)}})};
 }
 
 Operands Gather(NodeContext& c) {

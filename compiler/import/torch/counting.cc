@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <span>
 
+#include "compiler/import/blocks/moves.h"
 #include "compiler/import/term.h"
 #include "compiler/import/torch/importer.h"
 
@@ -10,7 +11,7 @@ namespace {
 
 using importing::Term;
 
-Term Flat(NodeContext& c, Operand x) { return {c, c.Op("reshape", {x}, {{"newshape", ir::AttrValue::List{-1}}})}; }
+Term Flat(NodeContext& c, Operand x) { return {c, importing::Flat(c, x)}; }
 
 // The sums of `weights` by place; places that are `count` are left out.
 Operand SumsByPlace(NodeContext& c, Operand places, Operand weights, int64_t count) {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "compiler/import/blocks/windows.h"
 #include "compiler/import/term.h"
 #include "compiler/import/torch/importer.h"
-#include "compiler/import/windows.h"
 
 namespace rvm::torch::convert {
 namespace {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/blocks/moves.h"
 #include "compiler/import/torch/importer.h"
 
 namespace rvm::torch::convert {
@@ -106,7 +107,7 @@ Operands MaskedFill(NodeContext& c) {
 Operands MaskedScatter(NodeContext& c) {
   Operand x = c.In("self"), source = c.Cast(c.In("source"), c.DTypeOf(x));
   Operand mask = c.BroadcastTo(c.Cast(c.In("mask"), kBool), c.DimsOf(x));
-  auto flat = [&](Operand operand) { return c.Op("reshape", {operand}, {{"newshape", ir::AttrValue::List{-1}}}); };
+  auto flat = [&](Operand operand) { return importing::Flat(c, operand); };
   Operand count = c.Op("cumsum", {c.Cast(flat(mask), kInt64)}, {{"axis", 0}});
   Operand place = c.Op("maximum", {c.Sub(count, c.Integer(1)), c.Integer(0)});
   Operand picked = c.Op("take", {flat(source), place}, {{"axis", 0}});

@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/blocks/attention.h"
+#include "compiler/import/blocks/moves.h"
+#include "compiler/import/blocks/windows.h"
 #include "compiler/import/torch/importer.h"
-#include "compiler/import/windows.h"
 
 namespace rvm::torch::convert {
 namespace {
@@ -319,19 +321,8 @@ Operands Attention(NodeContext& c) {
     key = c.Op("repeat", {key}, attrs);
     value = c.Op("repeat", {value}, attrs);
   }
-  Operand scale;
-  std::optional<int64_t> size = c.ExtentOf(query, -1).AsConst();
-  if (c.Has("scale")) {
-    scale = c.Number(c.Float("scale", 1), query);
-  } else if (size && *size > 0) {
-    scale = c.Number(1 / std::sqrt(static_cast<double>(*size)), query);
-  } else {
-    scale = c.Op("rsqrt", {c.Cast(c.emit().FromDim(c.ExtentOf(query, -1)), c.DTypeOf(query))});
-  }
-  std::vector<int64_t> axes;
-  for (int64_t i = 0; i < rank; ++i) axes.push_back(i);
-  std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
-  Operand scores = c.Op("nn.matmul", {c.Mul(query, scale), c.Transpose(key, axes)});
+  Operand scale = c.Has("scale") ? c.Number(c.Float("scale", 1), query) : importing::ScaleOfSize(c, query);
+  Operand scores = c.Op("nn.matmul", {c.Mul(query, scale), importing::SwapAxes(c, key, -2, -1)});
   Operand none = c.Number(-kInfinity, scores);
   bool masked = c.Has("attn_mask");  // a causal mask alone leaves each query a key
   if (masked) {

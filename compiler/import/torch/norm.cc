@@ -118,8 +118,7 @@ Operands RmsNorm(NodeContext& c) {
   if (c.failed() || count > rank) return {c.failed() ? nullptr : c.Fail("its shape has more axes than its input")};
   Operand x = c.Cast(input, Precision(dtype));
   double epsilon = c.Float("eps", dtype == kFloat64 ? 2.220446049250313e-16 : 1.1920928955078125e-07);
-  Operand mean = Average(c, c.Mul(x, x), AxesFrom(rank - count, rank));
-  Operand y = c.Mul(x, c.Op("rsqrt", {c.Add(mean, c.Number(epsilon, x))}));
+  Operand y = c.Mul(x, InverseRoot(c, x, AxesFrom(rank - count, rank), epsilon));
   if (c.Has("weight")) y = c.Mul(y, c.Cast(c.In("weight"), c.DTypeOf(y)));
   return {c.Cast(y, dtype)};
 }

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/blocks/windows.h"
 #include "compiler/import/shapes.h"
 #include "compiler/import/torch/importer.h"
-#include "compiler/import/windows.h"
 
 namespace rvm::torch::convert {
 namespace {

@@ -6,14 +6,14 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/import/loops.h"
+#include "compiler/import/blocks/recurrence.h"
 #include "compiler/import/torch/importer.h"
 
 namespace rvm::torch::convert {
 namespace {
 
-using importing::Rolled;
-using importing::Step;
+using importing::Recurrence;
+using importing::Sequence;
 
 constexpr int64_t kSwapped[] = {1, 0, 2};
 
@@ -62,26 +62,18 @@ Operands RunDirection(NodeContext& c, Operand x, const Operands& initial, const 
   Operand input = WithBias(c, c.Op("nn.dense", {x, weights.input}), weights.input_bias);
   std::optional<int64_t> hidden = c.ExtentOf(weights.recurrent, 1).AsConst();
   if (c.failed() || !hidden) return {};
-  Dim batch = c.ExtentOf(x, 1);
-  Operand limit = c.emit().FromDim(c.ExtentOf(x, 0));
-  Rolled rolled = Roll(c, limit, nullptr, initial, [&](Operand index, const Operands& state) -> Step {
-    Operand at = backwards ? c.Sub(c.Sub(limit, c.Integer(1)), index) : index;
-    Operands next = step_of(c, c.Op("take", {input, at}, {{"axis", 0}}), state, weights, *hidden);
-    if (c.failed()) return {nullptr, state, {}};
-    for (size_t i = 0; i < next.size(); ++i) next[i] = c.emit().Retyped(next[i], state[i]->type);
-    const ir::Type* row = c.emit().TensorType({Dim::Any(), batch, *hidden}, c.DTypeOf(next[0]));
-    return {nullptr, next, {c.emit().Retyped(c.Unsqueeze(next[0], {0}), row)}};
+  const Sequence sequence = {.gates = input,
+                             .steps = c.ExtentOf(x, 0),
+                             .batch = c.ExtentOf(x, 1),
+                             .hidden = *hidden,
+                             .is_reversed = backwards};
+  Recurrence result = RunSequence(c, sequence, initial, [&](Operand gates, const Operands& state) {
+    return step_of(c, gates, state, weights, *hidden);
   });
-  if (c.failed() || rolled.state.empty() || rolled.state[0]->is_placeholder) return {};
-  Operand rows = StackRows(c, rolled, 0);
-  if (backwards && !c.failed()) rows = c.Op("reverse", {rows}, {{"axis", 0}});
-  Operands results = {rows};
-  results.insert(results.end(), rolled.state.begin(), rolled.state.end());
+  if (result.state.empty()) return {};
+  Operands results = {result.rows};
+  results.insert(results.end(), result.state.begin(), result.state.end());
   return results;
-}
-
-Operand Joined(NodeContext& c, const Operands& parts, int64_t axis) {
-  return parts.size() == 1 ? parts[0] : c.Op("concatenate", {c.emit().Tuple(parts)}, {{"axis", axis}});
 }
 
 // `initial`: (layers * directions, batch, hidden) of each part of the state.
@@ -114,10 +106,10 @@ Operands Run(NodeContext& c, const Operands& initial, StepOf step_of) {
       rows.push_back(results[0]);
       for (size_t i = 0; i < initial.size(); ++i) last[i].push_back(c.Unsqueeze(results[i + 1], {0}));
     }
-    x = Joined(c, rows, 2);
+    x = c.Concatenate(rows, 2);
   }
   Operands results = {batch_first ? c.Transpose(x, kSwapped) : x};
-  for (const Operands& part : last) results.push_back(Joined(c, part, 0));
+  for (const Operands& part : last) results.push_back(c.Concatenate(part, 0));
   return results;
 }
 

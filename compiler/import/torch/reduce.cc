@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/import/blocks/moves.h"
 #include "compiler/import/shapes.h"
 #include "compiler/import/torch/importer.h"
 #include "compiler/import/torch/norms.h"
@@ -71,7 +72,7 @@ Operands ArgExtreme(NodeContext& c) {
   if (c.RankOf(x) == 0) return {c.Integer(0)};
   if (c.Has("dim")) return {c.Cast(Reduced(c, c.row().relay, x), kInt64)};
   // Counted in the flattened tensor.
-  Operand flat = c.Op("reshape", {x}, {{"newshape", ir::AttrValue::List{-1}}});
+  Operand flat = importing::Flat(c, x);
   Operand index = c.Op(c.row().relay, {flat}, {{"axis", ir::AttrValue::List{0}}});
   if (c.Bool("keepdim", false)) {
     index = c.Reshape(index, Dims(static_cast<size_t>(c.RankOf(x)), Dim(1)));

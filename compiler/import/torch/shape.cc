@@ -9,29 +9,24 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/blocks/moves.h"
+#include "compiler/import/blocks/windows.h"
 #include "compiler/import/checks.h"
 #include "compiler/import/shapes.h"
 #include "compiler/import/torch/importer.h"
-#include "compiler/import/windows.h"
 
 namespace rvm::torch::convert {
 namespace {
 
 using importing::InferExtent;
 using importing::kBeyond;
+using importing::PartsOf;
 using importing::Product;
 using importing::SlicedExtent;
+using importing::SwapAxes;
+using importing::TargetShape;
 
 bool Same(const Dim& a, const Dim& b) { return CompareDims(a, b) == DimEquality::kEqual; }
-
-// Axes swapped.
-Operand Swapped(NodeContext& c, Operand x, int64_t a, int64_t b) {
-  int64_t rank = c.RankOf(x);
-  if (rank == 0) return x;
-  std::vector<int64_t> axes = importing::AllAxes(rank);
-  std::swap(axes[static_cast<size_t>(c.Axis(a, rank))], axes[static_cast<size_t>(c.Axis(b, rank))]);
-  return c.Transpose(x, axes);
-}
 
 // [begin, end) of an axis, every `step`-th; both clamped, negative ones counted from the end.
 Operand Sliced(NodeContext& c, Operand x, int64_t axis, Operand begin, Operand end, int64_t step) {
@@ -68,21 +63,6 @@ Operand Selected(NodeContext& c, Operand x, int64_t axis, Operand index) {
   return c.Op("take", {x, place}, {{"axis", axis}});
 }
 
-// Parts of these extents along an axis.
-Operands PartsOf(NodeContext& c, Operand x, int64_t axis, const Dims& sizes) {
-  Operands parts;
-  Dim begin = 0, extent = c.ExtentOf(x, axis);
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    // Many equal parts begin at products: sums of so many sizes would be long.
-    bool is_equal = i + 1 < sizes.size() && sizes[i] == sizes[0] && begin == sizes[0] * Dim(static_cast<int64_t>(i));
-    Dim next = is_equal ? sizes[0] * Dim(static_cast<int64_t>(i) + 1) : begin + sizes[i];
-    Dim end = i + 1 == sizes.size() && !extent.is_const() ? extent : next;
-    parts.push_back(c.SliceAxis(x, axis, begin, end));
-    begin = end;
-  }
-  return parts;
-}
-
 // view and reshape, with at most one -1.
 Operands View(NodeContext& c) {
   Operand x = c.In("self");
@@ -90,14 +70,8 @@ Operands View(NodeContext& c) {
   if (!c.Has(argument)) return {c.Unsupported("a view as another dtype")};
   std::optional<Dims> to = c.Extents(argument);
   if (!to) return {c.Op("dyn.reshape", {x, c.Vector(argument)}, {{"allowzero", 1}})};
-  std::optional<size_t> inferred;
-  for (size_t i = 0; i < to->size(); ++i) {
-    if (!(*to)[i].is_const() || (*to)[i].constant() >= 0) continue;
-    if (inferred || (*to)[i] != Dim(-1)) return {c.Fail("its shape has more than one negative extent")};
-    inferred = i;
-  }
-  if (inferred) (*to)[*inferred] = InferExtent(c.DimsOf(x), *to, *inferred);
-  return {c.Reshape(x, *to)};
+  to = TargetShape(c, c.DimsOf(x), *std::move(to));
+  return {to ? c.Reshape(x, *to) : nullptr};
 }
 
 Operands ViewAs(NodeContext& c) { return {c.Reshape(c.In("self"), c.DimsOf(c.In("other")))}; }
@@ -155,9 +129,9 @@ Operands Permute(NodeContext& c) {
 // transpose, t and mT.
 Operands TransposeTwo(NodeContext& c) {
   Operand x = c.In("self");
-  if (c.Has("dim0")) return {Swapped(c, x, c.Int("dim0", 0), c.Int("dim1", 1))};
-  if (c.Has("axis0")) return {Swapped(c, x, c.Int("axis0", 0), c.Int("axis1", 1))};
-  return {c.RankOf(x) < 2 ? x : Swapped(c, x, -2, -1)};
+  if (c.Has("dim0")) return {SwapAxes(c, x, c.Int("dim0", 0), c.Int("dim1", 1))};
+  if (c.Has("axis0")) return {SwapAxes(c, x, c.Int("axis0", 0), c.Int("axis1", 1))};
+  return {c.RankOf(x) < 2 ? x : SwapAxes(c, x, -2, -1)};
 }
 
 // -1 keeps an extent. New axes stand in front.
@@ -429,9 +403,9 @@ Operands SliceScatter(NodeContext& c) {
     return {c.Op("strided_set", {x, source, vector(begin), vector(end), c.emit().Vector({{step}})})};
   }
   // Behind the first axis: the slice of its transpose.
-  Operand written = c.Op("strided_set", {Swapped(c, x, 0, axis), Swapped(c, source, 0, axis), vector(begin),
+  Operand written = c.Op("strided_set", {SwapAxes(c, x, 0, axis), SwapAxes(c, source, 0, axis), vector(begin),
                                          vector(end), c.emit().Vector({{step}})});
-  return {Swapped(c, written, 0, axis)};
+  return {SwapAxes(c, written, 0, axis)};
 }
 
 // ---- as it is

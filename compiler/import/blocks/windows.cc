@@ -1,4 +1,4 @@
-#include "compiler/import/windows.h"
+#include "compiler/import/blocks/windows.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/blocks/moves.h"
 
 namespace rvm::importing {
 
@@ -39,11 +40,7 @@ Operand Convolve(Steps& c, Operand x, Operand weight, const Windows& windows, in
 
 Operand PadBy(Steps& c, Operand x, double value, const Dims& widths) {
   if (std::optional<Shape> known = StaticShape(widths)) {
-    ir::AttrValue::List pairs;
-    for (size_t i = 0; i + 1 < known->size(); i += 2) {
-      pairs.emplace_back(ir::AttrValue::List{(*known)[i], (*known)[i + 1]});
-    }
-    return c.Op("nn.pad", {x, c.Number(value, x)}, {{"pad_width", pairs}});
+    return c.Op("nn.pad", {x, c.Number(value, x)}, {{"pad_width", PadWidths(*known)}});
   }
   Operand matrix = c.Reshape(c.emit().FromDims(widths), {c.RankOf(x), 2});
   return c.Op("dyn.nn.pad", {x, matrix, c.Number(value, x)}, {{"pad_mode", "constant"}});

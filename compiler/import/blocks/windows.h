@@ -1,6 +1,6 @@
 // Convolution, pooling and products of matrices: what importers of all formats make of them.
-#ifndef RVM_COMPILER_IMPORT_WINDOWS_H_
-#define RVM_COMPILER_IMPORT_WINDOWS_H_
+#ifndef RVM_COMPILER_IMPORT_BLOCKS_WINDOWS_H_
+#define RVM_COMPILER_IMPORT_BLOCKS_WINDOWS_H_
 
 #include <cstdint>
 #include <span>
@@ -52,4 +52,4 @@ Operand MaxIndices(Steps& c, Operand x, const Windows& windows, bool column_majo
 
 }  // namespace rvm::importing
 
-#endif  // RVM_COMPILER_IMPORT_WINDOWS_H_
+#endif  // RVM_COMPILER_IMPORT_BLOCKS_WINDOWS_H_
