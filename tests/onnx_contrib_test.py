@@ -316,6 +316,15 @@ class Language(Models):
         self.check(self.node("QuickGelu", ["x"], ["y"], alpha=1.5), [{"x": self.floats(3, 5)}], {})
         self.check(self.node("BiasGelu", ["x", "b"], ["y"]), [{"x": self.floats(3, 5)}], {"b": self.floats(5)})
 
+    def test_distances(self):
+        for metric in ({}, {"metric": "euclidean"}, {"metric": "sqeuclidean"}):
+            node = self.node("CDist", ["a", "b"], ["y"], **metric)
+            feeds = [{"a": self.floats(m, 7), "b": self.floats(n, 7)} for m, n in ((4, 3), (1, 20))]
+            self.check(node, feeds, {}, extents={"a": ["m", 7], "b": ["n", 7]})
+            self.check(node, [{"a": feeds[0]["a"]}], {"b": feeds[0]["b"]})
+        model = self.save([self.node("CDist", ["a", "b"], ["y"], metric="cosine")], {"a": ("float32", [4, 7]), "b": ("float32", [3, 7])}, ["y"], {})
+        self.assertIn("the metric cosine", relayvm.run(relayvm.COMPILER, "check", model).stderr)
+
     def test_rotary_embeddings(self):
         np = self.np
         for interleaved in (0, 1):

@@ -135,6 +135,18 @@ Operands Hardmax(NodeContext& c) {
   return {c.Reshape(c.Cast(hit, c.DTypeOf(x)), dims)};
 }
 
+// The distance of each row of one matrix from each row of another.
+Operands Distances(NodeContext& c) {
+  Operand a = c.In(0), b = c.In(1);
+  if (c.RankOf(a) != 2 || c.RankOf(b) != 2) return {c.failed() ? nullptr : c.Fail("an input is no matrix")};
+  const std::string metric = c.Text("metric", "sqeuclidean");
+  const bool is_root = metric == "euclidean";
+  if (!is_root && metric != "sqeuclidean") return {c.Unsupported(absl::StrCat("the metric ", metric))};
+  Operand difference = c.Sub(c.Unsqueeze(a, {1}), c.Unsqueeze(b, {0}));
+  Operand squares = c.Op("sum", {c.Mul(difference, difference)}, {{"axis", ir::AttrValue::List{2}}});
+  return {is_root ? c.Op("sqrt", {squares}) : squares};
+}
+
 constexpr OperatorRow kRows[] = {
     {"ArgMax", ArgExtreme, "argmax"},
     {"ArgMin", ArgExtreme, "argmin"},
@@ -152,6 +164,7 @@ constexpr OperatorRow kRows[] = {
     {"ReduceSum", Reduce, "sum"},
     {"ReduceSumSquare", ReduceSumSquare},
     {"TopK", TopK},
+    {"com.microsoft.CDist", Distances},
 };
 
 }  // namespace
