@@ -621,7 +621,8 @@ def views():
         lambda x: torch.kron(x[0], x[1, :2]), lambda x: torch.cross(x[..., :3], x[..., 2:], dim=-1), lambda x: torch.vdot(x[0, 0], x[0, 1]),
         lambda x: torch.addbmm(x[0] @ x[1].mT, x, x.mT, beta=2, alpha=0.5), lambda x: torch.addr(x[0], x[0, :, 0], x[0, 0], beta=0.5),
         lambda x: torch.linalg.multi_dot([x[0], x[1].mT, x[0]]), lambda x: x.take(torch.tensor([-1, 3])),
-        lambda x: x.put(torch.tensor([-1, 3]), x[0, 0, :2], accumulate=True), lambda x: torch.arctan(x)]
+        lambda x: x.put(torch.tensor([-1, 3]), x[0, 0, :2], accumulate=True), lambda x: torch.arctan(x),
+        lambda x: torch.renorm(x, 2, 0, 3.0), lambda x: torch.renorm(x, 1, -1, 5.0), lambda x: x[0].renorm(float("inf"), 1, 1.0)]
     return Each(functions), [(torch.randn(2, 4, 5),) for _ in range(2)], None
 
 

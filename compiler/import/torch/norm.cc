@@ -5,9 +5,11 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/import/blocks/moves.h"
 #include "compiler/import/blocks/norms.h"
 #include "compiler/import/shapes.h"
 #include "compiler/import/torch/importer.h"
+#include "compiler/import/torch/norms.h"
 
 namespace rvm::torch::convert {
 namespace {
@@ -123,6 +125,20 @@ Operands RmsNorm(NodeContext& c) {
   return {c.Cast(y, dtype)};
 }
 
+// The slices along an axis whose p-norm is greater than `maxnorm`, scaled to it.
+Operands Renorm(NodeContext& c) {
+  const int64_t axis = c.Int("dim", 0);
+  Operand x = importing::SwapAxes(c, c.In("self"), 0, axis);
+  const Dims dims = c.DimsOf(x);
+  if (c.failed() || dims.size() < 2) return {c.failed() ? nullptr : c.Fail("its input has fewer than 2 axes")};
+  Operand rows = c.Reshape(x, {dims[0], importing::Product(std::span(dims).subspan(1))});
+  Operand norm = PNormAlong(c, rows, c.Float("p", 2), 1, /*keepdims=*/true);
+  Operand bound = c.Number(c.Float("maxnorm", 1), rows);
+  Operand scale = c.Div(bound, c.Add(norm, c.Number(1e-7, rows)));
+  scale = c.Where(c.Op("greater", {norm, bound}), scale, c.Number(1, rows));
+  return {importing::SwapAxes(c, c.Reshape(c.Mul(rows, scale), dims), 0, axis)};
+}
+
 // group_norm and native_group_norm, which names its arguments otherwise.
 Operands GroupNorm(NodeContext& c) {
   Operand x = c.In("input");
@@ -156,6 +172,7 @@ constexpr OperatorRow kRows[] = {
     {"layer_norm", LayerNorm},
     {"native_group_norm", GroupNorm},
     {"native_layer_norm", LayerNorm},
+    {"renorm", Renorm},
     {"rms_norm", RmsNorm},
 };
 
