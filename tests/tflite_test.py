@@ -257,7 +257,7 @@ class Nodes(Models):
         np.save(os.path.join(self.place, "y.npy"), np.float32([[1.5, 2]]))
         self.check(path, [np.float32([[1, 2]])], [np.float32([[2.5, 4]])], "--freeze", f"y=@{self.place}/y.npy")
         types = relayvm.must(relayvm.COMPILER, "check", path, "--types", "--shape", "x=n,2", "--shape", "y=n + 1 - 1,2")
-        self.assertIn("fn (Tensor[(n, 2), float32], Tensor[((n + 1) - 1, 2), float32])", types)
+        self.assertIn("(Tensor[(n, 2), float32], Tensor[((n + 1) - 1, 2), float32])", types)
         self.fails(path, "the model has no input `q` to give a shape", "--shape", "q=1,2")
         self.fails(path, "input `x` has rank 2; the shape given to it has rank 1", "--shape", "x=1")
         done = relayvm.run(relayvm.COMPILER, "run", path, "[[1, 2], [1, 2], [1, 2]]", "[[1, 2], [3, 4]]")

@@ -10,7 +10,9 @@
 #include "compiler/ops/build_call.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/gradient_rules.h"
+#include "compiler/ops/gradient_terms.h"
 #include "compiler/ops/ordering.h"
+#include "compiler/ops/pullback.h"
 #include "compiler/ops/relations.h"
 #include "compiler/ops/te_expressions.h"
 
@@ -186,13 +188,21 @@ std::vector<Tensor> ComputeTranspose(const ComputeContext& context) {
           CastTensor(begins, indptr.dtype())};
 }
 
+// An element takes the adjoint of where it was added.
+void SparseAddGradient(Pullback& p) {
+  Term rows = p.Call("searchsorted", {Wide(p.x(3)), Places(p.x(1), 0)}, ir::Attrs{{"right", true}, {"dtype", "int64"}});
+  p.Give(0, p.d());
+  p.Give(1, p.Call("gather_nd", {p.d(), Stacked({rows - 1, Wide(p.x(2))}, 0)}));
+}
+
 constexpr OpDef kOps[] = {
     WithGradient(
         Op("nn.sparse_dense", "the product of a dense matrix and a transposed sparse one, which is in rows",
            kProductInputs, kProductAttrs, ProductRelation, FusionClass::kOpaque, ComputeProduct, kProductExamples),
         SparseDenseGradient),
-    Op("nn.sparse_add", "the sum of a dense matrix and a sparse one", kSumInputs, {}, SumRelation, FusionClass::kOpaque,
-       ComputeSum, kSumExamples),
+    WithGradient(Op("nn.sparse_add", "the sum of a dense matrix and a sparse one", kSumInputs, {}, SumRelation,
+                    FusionClass::kOpaque, ComputeSum, kSumExamples),
+                 SparseAddGradient),
     Op("nn.sparse_transpose", "a square sparse matrix transposed: a tuple of its elements, their columns and the rows",
        kTransposeInputs, {}, TransposeRelation, FusionClass::kOpaque, ComputeTranspose, kTransposeExamples),
 };
