@@ -41,7 +41,9 @@ def enumeration_defaults(text):
 # Openings that leave out the subject of the sentence, which the reader must then find in the code below (docs/style.md).
 OPENINGS = re.compile(r"(?:What|Of|Where|As|Which|Those|Also|So that)\b")
 # House words for established terms.
-HOUSE_WORDS = {r"\bk(?:Most|Least)(?=[A-Z]|\b)": "kMax and kMin", r"//.*\b[Ss]tretch(?:es)?\b": "batch"}
+HOUSE_WORDS = {r"\bk(?:Most|Least)(?=[A-Z]|\b)": "kMax and kMin", r"//.*\b[Ss]tretch(?:es)?\b": "batch",
+               r"//.*\b(?:[Pp]roducts? of (?:\w+ )*matrices|[Mm]atrix products?)\b": "matmul, or GEMM of a library",
+               r"//.*\b[Pp]laces of (?:extremes|the (?:greatest|least))": "indices"}
 RAW_STRING = re.compile(r'R"(\w*)\(.*?\)\1"', re.DOTALL)
 
 

@@ -33,7 +33,7 @@ struct DeviceLaunch {
 struct DeviceKernel {
   size_t part = 0;  // of DeviceProgram: the device it runs on
   std::vector<DeviceLaunch> launches;
-  // Indexed by launch; shorter than `launches` if the trailing launches are no matrix products.
+  // Indexed by launch; shorter than `launches` if the trailing launches are no GEMMs.
   std::vector<std::optional<ProductProgram>> products;
   // Launches that finish the product of the one before, and run only if a library computed that.
   std::vector<uint32_t> tails;  // ascending

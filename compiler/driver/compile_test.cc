@@ -174,7 +174,7 @@ TEST(Compile, MakesCodeForEachTarget) {
 
 // ---- CompileModule
 
-// `@main(%x, %w)` with one product of matrices, as an importer of a model builds it.
+// `@main(%x, %w)` with one matmul, as an importer of a model builds it.
 Result CompileProduct(Dim columns) {
   diagnostics::SourceMap sources;
   diagnostics::Diagnostics diagnostics(&sources);

@@ -74,7 +74,7 @@ Samples SamplesOf(Pullback& p, Term rois, Term images, int64_t s, int64_t bins) 
   return {Minimum(Maximum(at, Zero(at)), n - 1), inside, Compared("less", k, existing), count, left_out};
 }
 
-// The mean of bins is a product of matrices: (regions, bins, elements) for each axis, what elements count for a bin.
+// The mean of bins is a matmul: (regions, bins, elements) for each axis, what elements count for a bin.
 Term MeansOfSamples(Pullback& p, Term images, Term batches, const std::vector<Samples>& axes) {
   // (regions, C, height, width)
   Term result = p.Call("take", {ChannelsFirst(images), batches}, ir::Attrs{{"axis", 0}});

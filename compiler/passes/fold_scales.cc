@@ -2,13 +2,13 @@
 //
 // Takes and returns A-normal form. A scale is a multiplication by (or division by) a constant of one element, or of one
 // per index of one axis. It is dropped where it can go
-//  - backwards, into the product that makes its operand: a convolution, dense layer or product of matrices with
+//  - backwards, into the product that makes its operand: a convolution, dense layer or matmul with
 //    constant weights. Between them may stand sums with constants, which are multiplied too;
 //  - forwards, into the weights of the product that takes its result;
-//  - from the second operand of a product of two computed matrices to the first, if it is one number: the second one,
+//  - from the second operand of a matmul of two computed matrices to the first, if it is one number: the second one,
 //    such as a decoder's keys, is then read as it is.
 // On these ways it passes pooling, if it is along the channels; if it is positive, also relu and maxima; and if it is
-// one number, views, transposes, and products of two computed matrices. Nothing else may use what is between.
+// one number, views, transposes, and matmuls of two computed matrices. Nothing else may use what is between.
 //
 // `nn.batch_norm` with constant statistics is x * s + t, with s and t per channel, computed here. Where s finds no
 // weights, x * s + t replaces the square root and the division.
@@ -424,7 +424,7 @@ class ScaleFolder : public Rewriter {
     return Passes(call, scale) && Backward(*call.args[0], scale, chain);
   }
 
-  // Moves a scale backwards into an operand of a product of two computed matrices.
+  // Moves a scale backwards into an operand of a matmul of two computed matrices.
   bool BackwardIntoOperand(const ir::Call& call, const Scale& scale, std::vector<Binding>& chain) {
     if (scale.axis || !IsMatrixProduct(ir::OpCallee(&call)->name)) return false;
     return std::any_of(call.args.begin(), call.args.end(), [&](const Expr* operand) {
@@ -509,7 +509,7 @@ class ScaleFolder : public Rewriter {
     }
   }
 
-  // Moves a scale by one number from the second operand of a product of two computed matrices to the first, unless that
+  // Moves a scale by one number from the second operand of a matmul of two computed matrices to the first, unless that
   // is known to be larger.
   void MoveToFirst(Binding& product, std::vector<Binding>& chain) {
     const auto& call = *Cast<ir::Call>(product.value);

@@ -1,4 +1,4 @@
-// Kernels that are bound by memory: transpositions, rows in groups, ranges of axes, columns, places of extremes. Odd
+// Kernels that are bound by memory: transpositions, rows in groups, ranges of axes, columns, indices of extremes. Odd
 // extents and every vector width that this CPU has.
 #include <gtest/gtest.h>
 

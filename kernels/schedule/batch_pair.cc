@@ -26,7 +26,7 @@ using te::TensorKind;
 // A product of so many rows reads its matrix from the caches for most of them.
 constexpr int64_t kMinRowsAlone = 8;
 
-// The matrix products of a computation, and how it reads its inputs.
+// The matmuls of a computation, and how it reads its inputs.
 class InputUses {
  public:
   InputUses(const te::Computation& computation, const std::vector<bool>& constant_inputs)

@@ -10,7 +10,7 @@
 
 namespace rvm::schedule {
 
-// A product of matrices or a convolution whose factors are both used often enough to be copied to shared memory;
+// A matmul or a convolution whose factors are both used often enough to be copied to shared memory;
 // nullopt for any other nest.
 std::optional<BlockTile> PlanBlockTile(const LoopNest& nest, const Target& target);
 

@@ -287,7 +287,7 @@ TEST(ScheduleTest, GpuReductionsInParts) {
             "rows of 4096 by 128 threads [32 elements each] {teams 25x4: y_parts}; teams 4: y [4 warps each]");
   EXPECT_EQ(text(10000, 100, {0}), "teams 79x100: y_parts [4 warps each]; teams 100: y [4 warps each]");
   EXPECT_EQ(text(16384, 1024, {0}), "reduce 128x1024: y_parts; teams 1024: y [4 warps each]");
-  // Enough blocks, or little to do; results of 16 bits, and places.
+  // Enough blocks, or little to do; results of 16 bits, and indices.
   EXPECT_EQ(text(64, 1 << 20, {1}), "rows of 1048576 by 128 threads [2048 vectors of 4 each, 8 at once] {teams 64: y}");
   EXPECT_EQ(text(100, 100, {0, 1}), "rows of 10000 by 128 threads [20 vectors of 4 each, edges] {teams 1: y}");
   EXPECT_EQ(text(1024, 1024, {0, 1}, ReduceOp::kSum, kFloat16),

@@ -1,4 +1,4 @@
-// Products of matrices that are stored at the places of a transposition.
+// Matmuls whose results are stored transposed.
 #ifndef RVM_KERNELS_SCHEDULE_STORED_VIEWS_H_
 #define RVM_KERNELS_SCHEDULE_STORED_VIEWS_H_
 

@@ -220,7 +220,7 @@ std::string Generator::Select(const TypeRef& type, int depth) {
                       ")");
 }
 
-// Sums and extremes along one more axis; products of matrices.
+// Sums and extremes along one more axis; matmuls.
 std::string Generator::Reduction(const TypeRef& type, int depth) {
   std::vector<int64_t> shape = StaticShape(type);
   bool is_float = type->dtype.is_float();

@@ -2,7 +2,7 @@
 //
 // Floats are either exact or approximate in a whole program. Exact: only operations whose result is
 // defined to the bit, so that they may decide branches and become integers. Approximate:
-// also exp and sums and products of matrices, whose values stay small and never decide anything.
+// also exp and sums and matmuls, whose values stay small and never decide anything.
 #ifndef RVM_TESTS_RANDOM_GENERATOR_H_
 #define RVM_TESTS_RANDOM_GENERATOR_H_
 

@@ -1,4 +1,4 @@
-// The part of cuBLASLt that the VM uses, declared here as in cuda_api.h: NVIDIA's library of matrix products, which is
+// The part of cuBLASLt that the VM uses, declared here as in cuda_api.h: NVIDIA's GEMM library, which is
 // part of the CUDA toolkit, is opened when the first product is to be computed. Names, types and numbers are those of
 // the cuBLAS documentation (NVIDIA), as of CUDA 11; later versions keep them.
 #ifndef RVM_VM_DEVICE_CUBLASLT_API_H_

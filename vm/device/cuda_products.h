@@ -1,4 +1,4 @@
-// LibraryProducts: products of matrices by cuBLASLt, on one stream.
+// LibraryProducts: GEMMs by cuBLASLt, on one stream.
 //
 // The library stores matrices by columns, and so computes the transposed product: of what this VM stores by rows, the
 // columns are its rows. For each kind of product, that is its extents, strides, types and alignments, it is asked once

@@ -1,4 +1,4 @@
-// Products of matrices, which a device may compute by a library instead of a function of its code.
+// GEMMs, which a device may compute by a library instead of a function of its code.
 #ifndef RVM_VM_DEVICE_PRODUCT_H_
 #define RVM_VM_DEVICE_PRODUCT_H_
 

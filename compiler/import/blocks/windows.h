@@ -1,4 +1,4 @@
-// Convolution, pooling and products of matrices: what importers of all formats make of them.
+// Steps of convolution, pooling and matmul in importers of all formats.
 #ifndef RVM_COMPILER_IMPORT_BLOCKS_WINDOWS_H_
 #define RVM_COMPILER_IMPORT_BLOCKS_WINDOWS_H_
 
@@ -35,7 +35,7 @@ Operand ConvolveGathered(Steps& c, Operand x, Operand weight, const Windows& win
 Operand GatherWindows(Steps& c, Operand x, const Dims& kernel, const Windows& windows, bool turns = false);
 // x with a border, `widths` before and after each of its axes in turn.
 Operand PadBy(Steps& c, Operand x, double value, const Dims& widths);
-// The product of matrices, batches of them, or vectors, as numpy's matmul has it. `out_dtype` as in Convolve.
+// Returns the matmul of matrices, batches of them, or vectors, as numpy has it. `out_dtype` as in Convolve.
 Operand MatrixProduct(Steps& c, Operand a, Operand b, std::string_view out_dtype = "");
 
 // ---- pooling

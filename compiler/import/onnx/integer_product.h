@@ -1,4 +1,4 @@
-// Products of matrices of bytes with zero points.
+// Matmuls of bytes with zero points.
 #ifndef RVM_COMPILER_IMPORT_ONNX_INTEGER_PRODUCT_H_
 #define RVM_COMPILER_IMPORT_ONNX_INTEGER_PRODUCT_H_
 

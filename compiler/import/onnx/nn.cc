@@ -1,4 +1,4 @@
-// Products of matrices, convolution, pooling.
+// Matmul, convolution, pooling.
 #include <algorithm>
 #include <bit>
 #include <cctype>

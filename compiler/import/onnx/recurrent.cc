@@ -1,5 +1,5 @@
 // RNN, GRU and LSTM, rolled: one function that calls itself per direction, whatever the number of steps. What the
-// inputs contribute to the gates is one product of matrices before the loop.
+// inputs contribute to the gates is one matmul before the loop.
 #include <algorithm>
 #include <cctype>
 #include <cmath>

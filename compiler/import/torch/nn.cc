@@ -1,4 +1,4 @@
-// Products of matrices, convolution, pooling, attention, images.
+// Matmul, convolution, pooling, attention, images.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -198,7 +198,7 @@ Operand PoolWithDivisor(NodeContext& c, Operand x, Windows windows, int64_t divi
   return c.Mul(mean, c.Number(static_cast<double>(taps) / static_cast<double>(divisor), mean));
 }
 
-// The places of the greatest elements of adaptive pooling's bins, counted in an image.
+// The indices of the greatest elements of adaptive pooling's bins, counted in an image.
 Operand AdaptivePlaces(NodeContext& c, Operand x, const std::vector<int64_t>& sizes) {
   int64_t axes = static_cast<int64_t>(sizes.size());
   Dims space;
