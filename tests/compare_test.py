@@ -1,19 +1,23 @@
-"""relayvm.compare and `python -m relayvm compare`: the first node of an ONNX model whose values differ from a reference's."""
+"""relayvm.compare and `python -m relayvm compare`: the first node of a model whose values differ from a reference's."""
 
 import contextlib
 import io
+import math
 import os
 import runpy
 import sys
 import tempfile
 import unittest
 import unittest.mock
+import zipfile
 
 import numpy as np
 
 import onnx_test
 import python_test
 import relayvm as tools
+
+MLP = os.path.join(tools.ROOT, "tests/torch/mlp.pt2")
 
 
 def chain():
@@ -42,9 +46,9 @@ class Compare(python_test.WithPackages, unittest.TestCase):
         return {difference.name: value for difference, value in self.seen(self.vm.compare(chain(), {"x": self.x}, all=True))}
 
     def seen(self, found):
-        from relayvm import _compare  # pylint: disable=import-outside-toplevel
+        from relayvm import _compare_onnx  # pylint: disable=import-outside-toplevel
         names = [difference.name for difference in found.nodes]
-        study = _compare._Study(chain(), None, {}, 1)
+        study = _compare_onnx.OnnxStudy(chain(), None, {}, 1)
         study.inputs = {"x": self.x}
         return zip(found.nodes, study.theirs(names).values())
 
@@ -104,15 +108,15 @@ class Compare(python_test.WithPackages, unittest.TestCase):
 
     def test_what_only_fusion_changes(self):
         """Found by compiling the nodes up to a tensor with no other output."""
-        from relayvm import _compare  # pylint: disable=import-outside-toplevel
-        right = _compare._Study.ours
+        from relayvm import _study  # pylint: disable=import-outside-toplevel
+        right = _study.Study.ours
 
-        def wrong_if_fused(study, model, inputs=None):
-            outputs = right(study, model, inputs)
-            is_fused = len(model.graph.output) < 5
+        def wrong_if_fused(study, names=None):
+            outputs = right(study, names)
+            is_fused = len(names or study.outputs) < 5
             return {name: value + 1 if is_fused and name in ("near", "y") else value for name, value in outputs.items()}
 
-        with unittest.mock.patch.object(_compare._Study, "ours", wrong_if_fused):
+        with unittest.mock.patch.object(_study.Study, "ours", wrong_if_fused):
             found = self.vm.compare(chain(), {"x": self.x})
         self.assertIsNone(found.first)
         self.assertTrue(all(difference.agrees for difference in found.nodes))
@@ -187,6 +191,120 @@ class Compare(python_test.WithPackages, unittest.TestCase):
         code, _, err = self.command(path, "--input", "x")
         self.assertEqual(code, 2)
         self.assertIn("expected NAME=VALUE", err)
+
+
+def mlp(x):
+    """The tensors of all nodes of tests/torch/mlp.pt2, by numpy."""
+    with zipfile.ZipFile(MLP) as archive:
+        w1, b1, scale, shift, w2, b2 = (np.frombuffer(archive.read(f"mlp/data/weights/weight_{i}"), np.float32) for i in range(6))
+    found = {"linear": x @ w1.reshape(16, 6).T + b1}
+    found["gelu"] = np.float32(found["linear"] * 0.5 * (1 + np.vectorize(math.erf)(found["linear"] / math.sqrt(2))))
+    mean, variance = found["gelu"].mean(1, keepdims=True), found["gelu"].var(1, keepdims=True)
+    found["layer_norm"] = (found["gelu"] - mean) / np.sqrt(variance + 1e-5) * scale + shift
+    found["dropout"] = found["layer_norm"]
+    found["linear_1"] = found["layer_norm"] @ w2.reshape(4, 16).T + b2
+    powers = np.exp(found["linear_1"] - found["linear_1"].max(1, keepdims=True))
+    found["softmax"] = powers / powers.sum(1, keepdims=True)
+    return {name: value.astype(np.float32) for name, value in found.items()}
+
+
+@unittest.skipUnless(os.path.exists(tools.COMPILER), "the compiler is missing")
+class CompareTorch(python_test.WithPackages, unittest.TestCase):
+    """Exported programs beside recorded tensors; tests/torch/backend_cases.py compares with PyTorch itself."""
+
+    def setUp(self):
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.x = np.random.default_rng(1).normal(size=(5, 6)).astype(np.float32)
+
+    command = Compare.command
+
+    def test_what_agrees(self):
+        reference = mlp(self.x)
+        found = self.vm.compare(MLP, {"input": self.x}, reference=reference, all=True)
+        self.assertEqual(str(found), f"1 of 1 outputs agree\n{len(found.nodes)} of {len(found.nodes)} tensors of nodes agree")
+        self.assertLessEqual({"linear", "gelu", "layer_norm", "linear_1", "softmax"}, {node.name for node in found.nodes})
+        with open(MLP, "rb") as file:
+            self.assertTrue(self.vm.compare(file.read(), {"input": self.x}, reference={"softmax": reference["softmax"]}).agrees)
+
+    def test_a_node_that_differs(self):
+        recorded = mlp(self.x)
+        recorded["gelu"] = recorded["gelu"] + np.float32(0.25)
+        recorded["softmax"] = recorded["softmax"] * np.float32(1.5)
+        found = self.vm.compare(MLP, {"input": self.x}, reference=recorded)
+        self.assertEqual((found.first.name, found.first.node, found.first.operator), ("gelu", "gelu", "aten.gelu"))
+        self.assertEqual([difference.agrees for difference in found.alone], [False])
+        found.save(self.folder)
+        with np.load(f"{self.folder}/inputs.npz") as inputs, np.load(f"{self.folder}/expected.npz") as expected:
+            np.testing.assert_array_equal(inputs["linear"], recorded["linear"])
+            right = {"gelu": expected["gelu"] - np.float32(0.25)}
+            for reference, agrees in ((dict(expected), False), (right, True)):
+                self.assertEqual(self.vm.compare(f"{self.folder}/model.pt2", dict(inputs), reference=reference).agrees, agrees)
+
+    def test_rounding_that_grows(self):
+        recorded = mlp(self.x)
+        recorded["layer_norm"] = recorded["layer_norm"] + np.float32(1e-5)
+        found = self.vm.compare(MLP, {"input": self.x}, reference={**recorded, "linear_1": recorded["linear_1"] + 1, "softmax": recorded["softmax"] * 0})
+        self.assertEqual((found.first.name, [difference.agrees for difference in found.alone]), ("linear_1", [False]))
+
+    def test_nodes_with_graphs_inside_and_writes(self):
+        """Values that a run here gave, one of them changed."""
+        for name, node, why in (("branches", "getitem", "has graphs inside"), ("cnn", "relu_", "writes tensors in place")):
+            path = os.path.join(os.path.dirname(MLP), f"{name}.pt2")
+            from relayvm import _compare_torch  # pylint: disable=import-outside-toplevel
+            study = _compare_torch.TorchStudy(path, None, {}, 1)
+            study.inputs = study.complete({}, np.random.default_rng(0))
+            names = [output for each in study.nodes for output in each.outputs]
+            recorded = dict(study.ours(names))
+            self.assertIn(node, recorded)
+            recorded[node] = recorded[node] + 1
+            found = self.vm.compare(path, study.inputs, reference=recorded, all=True)
+            self.assertEqual(found.first.name, node)
+            self.assertIn(why, found.alone)
+
+    def test_extents_of_inputs(self):
+        found = self.vm.compare(MLP, reference=Anything(), all=True)
+        self.assertEqual(found.outputs[0].why, "float32[3, 4] here; the reference has float64[1]")  # 3: of the export
+        found = self.vm.compare(MLP, {"input": self.x[:2]}, reference=Anything())
+        self.assertEqual(found.outputs[0].why, "float32[2, 4] here; the reference has float64[1]")
+
+    def test_wrong_arguments(self):
+        cases = [({"inputs": {"x": self.x}}, "no input 'x'; its inputs are input"), ({"reference": "onnxruntime"}, 'expected "torch", a mapping'),
+                 ({"reference": {"other": self.x}}, "the reference has none of softmax; it has other"),
+                 ({"inputs": {"input": self.x[:, :2]}, "reference": {"softmax": self.x}}, r"saw Tensor\[\(5, 2\), float32\]; expected")]
+        for arguments, message in cases:
+            with self.subTest(message), self.assertRaisesRegex((ValueError, self.vm.Error), message):
+                self.vm.compare(MLP, **arguments)
+        with self.assertRaisesRegex(ValueError, "no .pt2 file"):
+            self.vm.compare(b"PK\x03\x04 and no more", reference={})
+        empty = io.BytesIO()
+        with zipfile.ZipFile(empty, "w") as archive:
+            archive.writestr("models/model.json", "[]")
+        with self.assertRaisesRegex(ValueError, "no exported program"):
+            self.vm.compare(empty.getvalue(), reference={})
+
+    def test_command(self):
+        np.save(f"{self.folder}/x.npy", self.x)
+        np.savez(f"{self.folder}/r.npz", **{**mlp(self.x), "softmax": np.zeros((5, 4), np.float32)})
+        code, out, _ = self.command(MLP, "--input", f"input={self.folder}/x.npy", "--with", f"{self.folder}/r.npz", "--save", f"{self.folder}/node")
+        self.assertEqual(code, 1)
+        self.assertIn("the first node that differs: softmax of aten.softmax.int", out)
+        self.assertIn(f"wrote {self.folder}/node/model.pt2, inputs.npz, expected.npz\n", out)
+
+
+class Anything(dict):
+    """A reference that has an array for each name."""
+
+    def __contains__(self, _):
+        return True
+
+    def __getitem__(self, _):
+        return np.zeros(1)
+
+    def keys(self):
+        return self
+
+    def __iter__(self):
+        return iter(["softmax"])
 
 
 if __name__ == "__main__":

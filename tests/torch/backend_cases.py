@@ -683,6 +683,40 @@ class Document(Case):
                 self.assertEqual(said, set(re.findall(r"print\(.*\)  # (.*)$", example, re.MULTILINE)), example)
 
 
+class Kinds(nn.Module):
+    """A loop, a branch, several results of a node, writes, and a dtype that numpy lacks."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.lstm = nn.Embedding(10, 8), nn.LSTM(8, 8, batch_first=True)
+
+    def forward(self, tokens):
+        x = self.lstm(self.embed(tokens))[0].clone()
+        x.add_(1)
+        left, right = x.split(4, dim=2)
+        top, index = torch.max(left, dim=1)
+        wide = (x.to(torch.bfloat16) * 3).float()
+        return torch.cond(x.sum() > 0, lambda v: v.sin(), lambda v: v.cos(), (right,)), top, index, wide
+
+
+class Compare(unittest.TestCase):
+    def test_programs_beside_pytorch(self):
+        example = torch.zeros(2, 5, dtype=torch.long)
+        exported = torch.export.export(Kinds().eval(), (example,), dynamic_shapes=({0: torch.export.Dim("b", max=64)},))
+        found = relayvm.compare(exported, all=True)
+        self.assertTrue(found.agrees, found)
+        self.assertGreater(len(found.nodes), 10)
+        file = io.BytesIO()
+        torch.export.save(exported, file)
+        tokens = torch.randint(0, 10, (7, 5))
+        recorded = relayvm.torch.record(exported, tokens)
+        found = relayvm.compare(file.getvalue(), {"tokens": tokens.numpy()}, reference=recorded, all=True)
+        self.assertTrue(found.agrees, found)
+        self.assertEqual(found.outputs[1].shape, (7, 4))
+        found = relayvm.compare(file.getvalue(), {"tokens": tokens.numpy()}, reference=recorded | {"add_": recorded["add_"] * 2}, all=True)
+        self.assertEqual(found.first.name, "add_")
+
+
 if __name__ == "__main__":
 
     if "relayvm" not in torch._dynamo.list_backends():  # the packages are not installed, but on the path

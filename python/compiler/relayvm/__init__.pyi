@@ -25,7 +25,7 @@ def import_torch(model: _Path | bytes | bytearray | Any, args: Sequence[Any] | N
                  inputs: Mapping[str, Sequence[int | str | None]] | None = None,
                  freeze: Mapping[str, _Argument] | None = None) -> Module: ...
 def compare(model: _Path | bytes | bytearray | Any, inputs: Mapping[str, _Argument] | None = None, *,
-            reference: str | _Path | Mapping[str, _Argument] = "onnxruntime", tolerance: float | None = None,
+            reference: str | _Path | Mapping[str, _Argument] | None = None, tolerance: float | None = None,
             shapes: Mapping[str, Sequence[int]] | None = None, freeze: Mapping[str, _Argument] | None = None, all: bool = False,
             seed: int = 0, target: str = "host", opt_level: int = 2, threads: int = 1) -> Comparison: ...
 def coverage(model: _Path | bytes | bytearray | Any, *,

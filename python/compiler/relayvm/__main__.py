@@ -20,11 +20,11 @@ def _pair(text):
 def _parse(arguments):
     parser = argparse.ArgumentParser(prog="python -m relayvm", description="Tools of the package relayvm")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    verb = verbs.add_parser("compare", help="find the first node of an ONNX model whose values differ from a reference's",
-                            description="Runs an ONNX model here and in a reference, and finds the first node whose values differ.")
-    verb.add_argument("model", help="an .onnx file")
-    verb.add_argument("--with", dest="reference", default="onnxruntime", metavar="REFERENCE",
-                      help="onnxruntime, or an .npz file with recorded tensors by name (onnxruntime)")
+    verb = verbs.add_parser("compare", help="find the first node of a model whose values differ from a reference's",
+                            description="Runs a model here and in a reference, and finds the first node whose values differ.")
+    verb.add_argument("model", help="an .onnx or .pt2 file")
+    verb.add_argument("--with", dest="reference", metavar="REFERENCE",
+                      help="onnxruntime or torch, by default that of the format, or an .npz file with recorded tensors by name")
     verb.add_argument("--input", type=_pair, action="append", default=[], metavar="NAME=FILE.npy", help="an input; others are random")
     verb.add_argument("--shape", type=_pair, action="append", default=[], metavar="NAME=1,3,224,224", help="the shape of an input")
     verb.add_argument("--freeze", type=_pair, action="append", default=[], metavar="NAME=VALUE", help="an input that never changes: a number, or a .npy file")
@@ -53,7 +53,7 @@ def main(arguments=None):
         print(found)
         if options.save and found.first is not None:
             found.save(options.save)
-            print(f"wrote {os.path.join(options.save, 'model.onnx')}, inputs.npz, expected.npz")
+            print(f"wrote {os.path.join(options.save, 'model' + os.path.splitext(options.model)[1])}, inputs.npz, expected.npz")
     except (Error, ImportError, OSError, SyntaxError, ValueError) as error:
         print(f"error: {str(error).removeprefix('error: ')}", file=sys.stderr)
         return 2

@@ -98,3 +98,40 @@ def exported_bytes(model, args, kwargs, dynamic_shapes):
     buffer = io.BytesIO()
     torch.export.save(exported(model, args, kwargs, dynamic_shapes), buffer)
     return buffer.getvalue()
+
+
+class _Recorder(torch.fx.Interpreter):
+    """Keeps the tensors of all nodes by name. What is written later shows as written, as in outputs of the program."""
+
+    def __init__(self, module):
+        super().__init__(module)
+        self.tensors = {}
+
+    def run_node(self, node):
+        value = super().run_node(node)
+        if isinstance(value, torch.Tensor):
+            self.tensors[node.name] = value
+        return value
+
+
+def record(program, inputs):
+    """The tensors of all nodes of an exported program by name, as arrays; bfloat16 and float8 as float32. `program`: it, or the
+    bytes of its file; `inputs`: arrays or tensors by name."""
+    if isinstance(program, bytes):
+        program = torch.export.load(io.BytesIO(program))
+    values = []
+    for spec in program.graph_signature.input_specs:
+        if spec.kind == torch.export.graph_signature.InputKind.USER_INPUT:
+            values.append(torch.as_tensor(inputs[spec.arg.name]).clone())
+        else:
+            values.append((program.state_dict if spec.target in program.state_dict else program.constants)[spec.target])
+    recorder = _Recorder(program.graph_module)
+    with torch.no_grad():
+        recorder.run(*values)
+    return {name: _array(value) for name, value in recorder.tensors.items()}
+
+
+def _array(tensor):
+    tensor = tensor.detach()
+    wide = tensor.dtype == torch.bfloat16 or "float8" in str(tensor.dtype)
+    return (tensor.float() if wide else tensor).numpy(force=True)
