@@ -3,11 +3,18 @@
 `UPDATE_DOCS=1 python3 tests/run_python_tests.py documents` rewrites them.
 """
 
+import glob
+import itertools
 import os
 import re
 
 import relayvm
 from operator_cases import examples
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 class Documents(relayvm.TestCase):
@@ -23,17 +30,23 @@ class Documents(relayvm.TestCase):
         self.assertEqual(written, expected.splitlines())
 
     def test_passes(self):
-        """The rows of compiler/passes/README.md are the passes of pipeline.def with their lowest levels."""
-        def read(name):
-            with open(os.path.join(relayvm.ROOT, "compiler/passes", name), encoding="utf-8") as file:
-                return file.read()
-
-        levels = {}
-        for name, level in re.findall(r"^RVM_PASS\((\w+), (\d)\)", read("pipeline.def"), re.MULTILINE):
+        """The table of compiler/passes/README.md: the passes of pipeline.def in their order, the lowest level of each, and
+        how the comment at the top of its file begins."""
+        folder, levels, rows = os.path.join(relayvm.ROOT, "compiler/passes"), {}, []
+        for name, level in re.findall(r"^RVM_PASS\((\w+), (\d)\)", read(f"{folder}/pipeline.def"), re.MULTILINE):
+            levels[name] = min(int(level), levels.get(name, 9))
+        for name, level in levels.items():
             snake = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
-            levels[snake] = min(int(level), levels.get(snake, 9))
-        rows = re.findall(r"^\| `(\w+)` \| (\d) \|", read("README.md"), re.MULTILINE)
-        self.assertEqual({name: int(level) for name, level in rows}, levels)
+            path, = glob.glob(f"{folder}/**/{snake}.cc", recursive=True)
+            lines = itertools.takewhile(lambda line: line.startswith("// "), read(path).splitlines())
+            rows.append(f"| `{snake}` | {level} | {' '.join(line[3:] for line in lines).rstrip('.')} |\n")
+        written = read(f"{folder}/README.md")
+        expected = re.sub(r"(?<=\|---\|---\|---\|\n)(\|.*\n)+", lambda _: "".join(rows), written, count=1)
+        if os.environ.get("UPDATE_DOCS"):
+            with open(f"{folder}/README.md", "w", encoding="utf-8") as file:
+                file.write(expected)
+            return
+        self.assertEqual(written.splitlines(), expected.splitlines())
 
     def test_decisions(self):
         """Each decision has a row with its number and title, in order."""

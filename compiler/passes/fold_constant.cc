@@ -1,4 +1,4 @@
-// Constant folding.
+// Folds operators on constants, and branches, fields and clauses that are known.
 //
 // Takes a specialised module. Replaces operator calls on constants by their results (if these are small and cheap to
 // compute, or are floats of fewer bits than the constant), an `if` on a constant by the branch that is taken, a

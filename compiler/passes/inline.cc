@@ -1,4 +1,4 @@
-// Inlining.
+// Inlines small functions, functions that are called once, and function literals that are called in place.
 //
 // Takes a specialised module. Replaces calls by lets of the parameters and the body of the callee, for: small
 // non-recursive global functions, larger ones with a single call, function literals that are called in place, and

@@ -1,4 +1,4 @@
-// Lambda lifting.
+// Lifts local functions that are only called to global ones, so that loops are direct calls.
 //
 // Takes a specialised module. A let-bound function literal that is only called becomes a global function. The
 // variables that it captures become parameters in front of its own, and its calls pass them. Local loops then need no

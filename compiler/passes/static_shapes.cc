@@ -1,4 +1,4 @@
-// Operators with attributes in place of `dyn.` operators whose shape is known.
+// Replaces `dyn.` operators whose shape is known by operators with attributes.
 //
 // Takes a specialised module. Shape arithmetic on extents is evaluated on dims (ops/dim_values.h). A `dyn.` operator
 // becomes its twin with attributes where these can say what its arguments say (ops/static_twins.h), so that it fuses

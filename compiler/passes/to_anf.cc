@@ -1,4 +1,4 @@
-// A-normal form: every step of the computation has a name.
+// Brings a module into A-normal form: each step of a computation has a name.
 //
 // Takes a specialised module (specialize/specialize.cc). Gives blocks: a function body, a branch of an `if`
 // and a clause of a `match` is a chain of lets that ends in a tail. The value of a let and a tail

@@ -1,4 +1,4 @@
-// Fusion: operator calls become calls of kernels.
+// Fuses operator calls into primitive functions, one kernel each.
 //
 // Takes a module in A-normal form. Gives the same, where groups of operator calls of one block
 // have become calls of primitive function literals, each compiled to one kernel

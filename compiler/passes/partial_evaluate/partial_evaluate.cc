@@ -1,4 +1,4 @@
-// Partial evaluation.
+// Evaluates what is known at compile time: constants, tuples, data, closures, references that do not escape.
 //
 // Takes a specialised module. Runs each function on what is known at compile time: constants, tuples, data, closures,
 // and references whose contents are tracked by a simulated store. Calls of known closures, and of functions that are

@@ -1,4 +1,4 @@
-// Placement: which operator calls run on a device.
+// Decides which operator calls run on a device.
 //
 // Takes and gives A-normal form. Each call of an operator that makes a kernel and is placed on a device gets the
 // attribute `device`; fusion then joins only what is on one device. Where values are, and when they are copied, is
