@@ -84,12 +84,12 @@ Operand Steps::SliceAxis(Operand x, int64_t axis, const Dim& begin, const Dim& e
 }
 
 Operand Steps::Concatenate(Operands parts, int64_t axis) {
-  constexpr size_t kMaxParts = 32;
+  constexpr size_t kMaxJoined = 32;
   while (parts.size() > 1) {
     Operands joined;
-    for (size_t i = 0; i < parts.size(); i += kMaxParts) {
+    for (size_t i = 0; i < parts.size(); i += kMaxJoined) {
       Operands group(parts.begin() + static_cast<ptrdiff_t>(i),
-                     parts.begin() + static_cast<ptrdiff_t>(std::min(parts.size(), i + kMaxParts)));
+                     parts.begin() + static_cast<ptrdiff_t>(std::min(parts.size(), i + kMaxJoined)));
       joined.push_back(group.size() == 1 ? group[0] : Op("concatenate", {emit_.Tuple(group)}, {{"axis", axis}}));
     }
     parts = std::move(joined);

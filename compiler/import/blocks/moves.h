@@ -20,6 +20,8 @@ Operand SwapAxes(Steps& c, Operand x, int64_t a, int64_t b);
 // by the extent of that axis. A mistake for other negative extents and for a second -1.
 std::optional<Dims> TargetShape(Steps& c, const Dims& from, Dims to, bool copies_zeros = false);
 
+// Maximum number of parts that a node may split a tensor into, each of which is a step.
+inline constexpr int64_t kMaxParts = 65536;
 // Returns the parts of `sizes` extents that x has along an axis, one behind the other.
 Operands PartsOf(Steps& c, Operand x, int64_t axis, const Dims& sizes);
 

@@ -39,8 +39,8 @@ using Converter = Operands (*)(NodeContext&);
 struct OperatorRow {
   std::string_view name;  // "Gelu"; of others than ai.onnx with its domain, "com.microsoft.Gelu"
   Converter convert;
-  std::string_view relay = "";  // the operator of Relay that it is, for converters that many share
-  int64_t since = 1;            // the opset from which on it means that
+  std::string_view variant = "";  // what a converter of several operators asks for: an operator of Relay, or a mode
+  int64_t since = 1;              // the opset from which on it means that
 };
 // The operators that can be imported, by family: one file each, with a table at its end.
 std::span<const std::span<const OperatorRow>> OperatorFamilies();

@@ -26,17 +26,17 @@ Operand Positive(NodeContext& c, Operand x) { return c.Op("greater", {x, c.Numbe
 // alpha * (exp(x) - 1)
 Operand ScaledExpm1(NodeContext& c, Operand x, double alpha) { return c.Mul(c.Number(alpha, x), c.Op("expm1", {x})); }
 
-Operands Unary(NodeContext& c) { return {c.Op(c.row().relay, {c.In(0)})}; }
+Operands Unary(NodeContext& c) { return {c.Op(c.row().variant, {c.In(0)})}; }
 
 Operands Binary(NodeContext& c) {
   Operand a = c.In(0), b = Aligned(c, c.In(0), c.In(1));
-  return {c.Op(c.row().relay, {a, b})};
+  return {c.Op(c.row().variant, {a, b})};
 }
 
 Operands Variadic(NodeContext& c) {
   Operands inputs = c.All();
   Operand result = inputs.empty() ? c.In(0) : inputs[0];
-  for (size_t i = 1; i < inputs.size(); ++i) result = c.Op(c.row().relay, {result, inputs[i]});
+  for (size_t i = 1; i < inputs.size(); ++i) result = c.Op(c.row().variant, {result, inputs[i]});
   return {result};
 }
 

@@ -331,7 +331,7 @@ ir::AttrValue::List SpaceAxes(NodeContext& c, Operand x) {
 }
 
 Operands GlobalPool(NodeContext& c) {
-  return {c.Op(c.row().relay, {c.In(0)}, {{"axis", SpaceAxes(c, c.In(0))}, {"keepdims", true}})};
+  return {c.Op(c.row().variant, {c.In(0)}, {{"axis", SpaceAxes(c, c.In(0))}, {"keepdims", true}})};
 }
 
 Operands GlobalLpPool(NodeContext& c) {

@@ -130,17 +130,17 @@ Operands LRN(NodeContext& c) {
 Operands Softmax(NodeContext& c) {
   Operand x = c.In(0);
   int64_t rank = c.RankOf(x);
-  if (c.opset() >= 13) return {c.Op(c.row().relay, {x}, {{"axis", c.Axis(c.Int("axis", -1), rank)}})};
+  if (c.opset() >= 13) return {c.Op(c.row().variant, {x}, {{"axis", c.Axis(c.Int("axis", -1), rank)}})};
   // Before opset 13 over all axes from that one on.
   const Dims dims = c.DimsOf(x);
   int64_t axis = c.Axis(c.Int("axis", 1), rank);
-  if (axis == rank - 1) return {c.Op(c.row().relay, {x}, {{"axis", axis}})};
+  if (axis == rank - 1) return {c.Op(c.row().variant, {x}, {{"axis", axis}})};
   Dim rows = 1, columns = 1;
   for (int64_t i = 0; i < rank; ++i) {
     Dim& part = i < axis ? rows : columns;
     part = part * dims[static_cast<size_t>(i)];
   }
-  return {c.Reshape(c.Op(c.row().relay, {c.Reshape(x, {rows, columns})}, {{"axis", 1}}), dims)};
+  return {c.Reshape(c.Op(c.row().variant, {c.Reshape(x, {rows, columns})}, {{"axis", 1}}), dims)};
 }
 
 // ---- losses

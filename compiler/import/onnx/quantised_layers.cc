@@ -19,12 +19,12 @@ namespace {
 // ---- elements
 
 Operands QLinearBinary(NodeContext& c) {
-  Operand y = c.Op(c.row().relay, {Dequantised(c, 0), Dequantised(c, 3)});
+  Operand y = c.Op(c.row().variant, {Dequantised(c, 0), Dequantised(c, 3)});
   return {Requantised(c, y, 6, c.DTypeOf(c.In(0)))};
 }
 
 Operands QLinearUnary(NodeContext& c) {
-  return {Requantised(c, c.Op(c.row().relay, {Dequantised(c, 0)}), 3, c.DTypeOf(c.In(0)))};
+  return {Requantised(c, c.Op(c.row().variant, {Dequantised(c, 0)}), 3, c.DTypeOf(c.In(0)))};
 }
 
 Operands QLinearLeakyRelu(NodeContext& c) {

@@ -42,7 +42,7 @@ Operand Reduce(NodeContext& c, std::string_view op, const Reduction& reduction, 
 
 Operands Reduce(NodeContext& c) {
   Reduction reduction = ReadReduction(c);
-  std::string_view op = c.row().relay;
+  std::string_view op = c.row().variant;
   if (c.DTypeOf(reduction.x).is_bool()) op = op == "max" ? "any" : op == "min" ? "all" : op;
   return {Reduce(c, op, reduction, reduction.x)};
 }
@@ -77,7 +77,7 @@ Operands ReduceLogSumExp(NodeContext& c) {
 
 Operands ArgExtreme(NodeContext& c) {
   Operand x = c.In(0);
-  Operand index = c.Op(c.row().relay, {x},
+  Operand index = c.Op(c.row().variant, {x},
                        {{"axis", ir::AttrValue::List{c.Axis(c.Int("axis", 0), c.RankOf(x))}},
                         {"keepdims", c.Int("keepdims", 1) != 0},
                         {"select_last_index", c.Int("select_last_index", 0) != 0}});
@@ -91,7 +91,7 @@ Operands Scan(NodeContext& c) {
   int64_t axis = c.Axis((*given)[0], c.RankOf(x));
   bool reversed = c.Int("reverse", 0) != 0;
   if (reversed) x = c.Op("reverse", {x}, {{"axis", axis}});
-  x = c.Op(c.row().relay, {x}, {{"axis", axis}, {"exclusive", c.Int("exclusive", 0) != 0}});
+  x = c.Op(c.row().variant, {x}, {{"axis", axis}, {"exclusive", c.Int("exclusive", 0) != 0}});
   return {reversed ? c.Op("reverse", {x}, {{"axis", axis}}) : x};
 }
 

@@ -31,7 +31,7 @@ class Resizer {
       : c_(c),
         mode_(c.Text("mode", "nearest")),
         transformation_(c.Text("coordinate_transformation_mode",
-                               c.opset() < 11 || c.row().relay == "upsample" ? "asymmetric" : "half_pixel")),
+                               c.opset() < 11 || c.row().variant == "upsample" ? "asymmetric" : "half_pixel")),
         nearest_(c.Text("nearest_mode", c.opset() < 11 ? "floor" : "round_prefer_floor")) {}
 
   Operands Run() {
@@ -66,7 +66,7 @@ class Resizer {
     int64_t rank = c_.RankOf(x);
     std::vector<int64_t> axes = c_.Axes(c_.Ints("axes"), rank);
     for (int64_t i = 0; i < rank && !c_.HasAttr("axes"); ++i) axes.push_back(i);
-    bool has_roi = c_.opset() >= 11 && c_.row().relay != "upsample";
+    bool has_roi = c_.opset() >= 11 && c_.row().variant != "upsample";
     size_t scales_input = has_roi ? 2 : 1;
     bool has_sizes = has_roi && c_.Has(3);
     bool is_input = has_sizes || !c_.HasAttr("scales");

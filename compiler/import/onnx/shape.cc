@@ -176,7 +176,7 @@ Operands Split(NodeContext& c) {
     if (c.failed()) return {};
   } else {
     int64_t parts = c.Int("num_outputs", count);
-    if (parts <= 0 || parts > 65536) return {c.Fail("it has no outputs, or too many")};
+    if (parts <= 0 || parts > importing::kMaxParts) return {c.Fail("it has no outputs, or too many")};
     // Equal parts, of which the last may be smaller.
     Dim part = FloorDiv(extent + (parts - 1), parts);
     for (int64_t i = 0; i < parts; ++i) {
@@ -365,7 +365,7 @@ Operands Trilu(NodeContext& c) {
 }
 
 Operands DepthAndSpace(NodeContext& c) {
-  return {c.Op(c.row().relay, {c.In(0)},
+  return {c.Op(c.row().variant, {c.In(0)},
                {{"block_size", c.Int("blocksize", 1)}, {"mode", c.Text("mode", "DCR") == "CRD" ? "CRD" : "DCR"}})};
 }
 

@@ -13,9 +13,9 @@ namespace {
 
 using importing::Term;
 
-Operands Unary(NodeContext& c) { return {c.Op(c.row().relay, {c.In(0)})}; }
-Operands Binary(NodeContext& c) { return {c.Op(c.row().relay, {c.In(0), c.In(1)})}; }
-Operands Arithmetic(NodeContext& c) { return {c.Activated(c.Op(c.row().relay, {c.In(0), c.In(1)}), 0)}; }
+Operands Unary(NodeContext& c) { return {c.Op(c.row().variant, {c.In(0)})}; }
+Operands Binary(NodeContext& c) { return {c.Op(c.row().variant, {c.In(0), c.In(1)})}; }
+Operands Arithmetic(NodeContext& c) { return {c.Activated(c.Op(c.row().variant, {c.In(0), c.In(1)}), 0)}; }
 
 Operand Clip(NodeContext& c, double least, double greatest) {
   return c.Op("clip", {c.In(0)}, {{"a_min", least}, {"a_max", greatest}});
@@ -69,12 +69,12 @@ Operands Reduce(NodeContext& c) {
   if (c.failed()) return {};
   if (axes.empty()) return {c.In(0)};
   const bool keeps = c.options().Number<uint8_t>(0, 0) != 0;
-  return {c.Op(c.row().relay, {c.In(0)}, {{"axis", ir::IntList(axes)}, {"keepdims", keeps}})};
+  return {c.Op(c.row().variant, {c.In(0)}, {{"axis", ir::IntList(axes)}, {"keepdims", keeps}})};
 }
 Operands ArgReduce(NodeContext& c) {
   const int64_t axis = c.Int(1, "axis");
   if (c.failed()) return {};
-  return {c.Cast(c.Op(c.row().relay, {c.In(0)}, {{"axis", ir::IntList({{axis}})}}), c.OutputDType(0))};
+  return {c.Cast(c.Op(c.row().variant, {c.In(0)}, {{"axis", ir::IntList({{axis}})}}), c.OutputDType(0))};
 }
 
 constexpr OperatorRow kRows[] = {

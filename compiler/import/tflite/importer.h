@@ -29,7 +29,7 @@ class NodeContext;
 struct OperatorRow {
   std::string_view name;  // "CONV_2D"
   Operands (*convert)(NodeContext&);
-  std::string_view relay = "";  // the operator of Relay that it is, for converters that many share
+  std::string_view variant = "";  // what a converter of several operators asks for: an operator of Relay, or a mode
 };
 // The operators that can be imported, by family: one file each, with a table at its end.
 std::span<const OperatorRow> ElementwiseOperators();

@@ -106,8 +106,8 @@ Operands Pool(NodeContext& c) {
                      {"strides", ir::IntList(window.strides)},
                      {"padding", ir::IntList(*widths)},
                      {"layout", "NHWC"}};
-  if (c.row().relay == "nn.avg_pool2d") attrs.Set("count_include_pad", false);
-  return {c.Activated(c.Op(c.row().relay, {x}, std::move(attrs)), 5)};
+  if (c.row().variant == "nn.avg_pool2d") attrs.Set("count_include_pad", false);
+  return {c.Activated(c.Op(c.row().variant, {x}, std::move(attrs)), 5)};
 }
 
 // The last axis of a tensor by a matrix; without `keep_num_dims` all other axes become one.

@@ -15,8 +15,6 @@
 namespace rvm::tflite {
 namespace {
 
-constexpr int64_t kMaxParts = 4096;
-
 Operands Reshape(NodeContext& c) {
   Operand x = c.In(0);
   const Tensor* output = c.Output(0);
@@ -101,7 +99,7 @@ Operands Split(NodeContext& c) {
   Operand x = c.In(1);
   if (c.failed()) return {};
   const std::optional<int64_t> extent = c.ExtentOf(x, axis).AsConst();
-  if (count < 1 || count > kMaxParts || !extent || *extent % count != 0) {
+  if (count < 1 || count > importing::kMaxParts || !extent || *extent % count != 0) {
     return {
         c.Unsupported(absl::StrCat("a split of ", c.ExtentOf(x, axis).ToString(), " into ", count, " equal parts"))};
   }

@@ -104,9 +104,9 @@ Operands SoftmaxWith(NodeContext& c, ir::Attrs attrs) {
   Operand x = c.In("self");
   if (c.Bool("half_to_float", false)) x = c.Cast(x, kFloat32);
   x = c.Floating(c.Cast(x, c.DType("dtype", c.DTypeOf(x))));
-  if (c.RankOf(x) == 0) return {c.Number(c.row().relay == "nn.softmax" ? 1 : 0, x)};
+  if (c.RankOf(x) == 0) return {c.Number(c.row().variant == "nn.softmax" ? 1 : 0, x)};
   attrs.Set("axis", c.Axis(c.Int("dim", -1), c.RankOf(x)));
-  return {c.Op(c.row().relay, {x}, std::move(attrs))};
+  return {c.Op(c.row().variant, {x}, std::move(attrs))};
 }
 
 Operands Softmax(NodeContext& c) { return SoftmaxWith(c, {}); }
@@ -130,7 +130,7 @@ Operands SoftmaxGradient(NodeContext& c) {
   Term gradient(c, c.In("grad_output")), y(c, c.In("output"));
   if (c.failed() || c.RankOf(y) == 0) return {c.failed() ? nullptr : gradient * 0};
   ir::Attrs along = {{"axis", ir::AttrValue::List{c.Axis(c.Int("dim", -1), c.RankOf(y))}}, {"keepdims", true}};
-  bool is_log = c.row().relay == "log";
+  bool is_log = c.row().variant == "log";
   Term sum(c, c.Op("sum", {is_log ? gradient : gradient * y}, along));
   return {c.Cast(is_log ? gradient - Exp(y) * sum : (gradient - sum) * y, c.DType("input_dtype", c.DTypeOf(y)))};
 }

@@ -109,7 +109,7 @@ Operands Assert(NodeContext& c) {
   if (checked == nullptr) return {c.Fail("it has no argument")};
   Operand x = c.Scalar(c.In(*checked));
   std::string message = c.Text("assert_msg", absl::StrCat("`", checked->text, "` is in its range"));
-  if (c.row().relay == "condition") {
+  if (c.row().variant == "condition") {
     c.Assert(c.Cast(x, kBool), message);
     return {};
   }
@@ -131,21 +131,21 @@ Operands SymBinary(NodeContext& c) {
   const Argument *first = c.Positional(0), *second = c.Positional(1);
   if (first == nullptr || second == nullptr) return {c.Fail("it has not two arguments")};
   Operand a = c.In(*first), b = c.In(*second);
-  bool divides = c.row().relay == "divide";
+  bool divides = c.row().variant == "divide";
   DataType dtype = divides || c.DTypeOf(a).is_float() || c.DTypeOf(b).is_float() ? kFloat64 : kInt64;
-  bool is_logical = c.row().relay.starts_with("logical");
+  bool is_logical = c.row().variant.starts_with("logical");
   if (is_logical) dtype = kBool;
-  return {c.Op(c.row().relay, {c.Cast(a, dtype), c.Cast(b, dtype)})};
+  return {c.Op(c.row().variant, {c.Cast(a, dtype), c.Cast(b, dtype)})};
 }
 
 Operands SymUnary(NodeContext& c) {
   const Argument* argument = c.Positional(0);
   if (argument == nullptr) return {c.Fail("it has no argument")};
   Operand x = c.In(*argument);
-  if (c.row().relay == "float") return {c.Cast(x, kFloat64)};
-  if (c.row().relay == "int") return {c.Cast(x, kInt64)};
-  Operand y = c.Op(c.row().relay, {x});
-  return {c.row().relay == "ceil" || c.row().relay == "floor" ? c.Cast(y, kInt64) : y};
+  if (c.row().variant == "float") return {c.Cast(x, kFloat64)};
+  if (c.row().variant == "int") return {c.Cast(x, kInt64)};
+  Operand y = c.Op(c.row().variant, {x});
+  return {c.row().variant == "ceil" || c.row().variant == "floor" ? c.Cast(y, kInt64) : y};
 }
 
 // The element of a tensor as a number of the graph.

@@ -27,7 +27,7 @@ Operand Filled(NodeContext& c, Operand value, const char* shape) {
 Operands Full(NodeContext& c) {
   DataType dtype = c.OutputDType(0).value_or(kFloat32);
   Operand value = c.Has("fill_value") ? c.Cast(c.Scalar(c.In("fill_value")), dtype)
-                                      : c.emit().Number(c.row().relay == "ones" ? 1 : 0, dtype);
+                                      : c.emit().Number(c.row().variant == "ones" ? 1 : 0, dtype);
   return {Filled(c, value, "size")};
 }
 
@@ -35,7 +35,7 @@ Operands FullLike(NodeContext& c) {
   Operand x = c.In("self");
   DataType dtype = c.OutputDType(0).value_or(c.DTypeOf(x));
   Operand value = c.Has("fill_value") ? c.Cast(c.Scalar(c.In("fill_value")), dtype)
-                                      : c.emit().Number(c.row().relay == "ones" ? 1 : 0, dtype);
+                                      : c.emit().Number(c.row().variant == "ones" ? 1 : 0, dtype);
   return {c.BroadcastTo(value, c.DimsOf(x))};
 }
 
@@ -89,7 +89,7 @@ Operands Linspace(NodeContext& c) {
   Term intervals = Max(steps - 1, steps.Like(1)), step = (end - begin) / intervals;
   Term x = Select(i < Floor(steps / 2), begin + step * i, end - step * (intervals - i));
   if (*count == Dim(1)) x = Broadcast(begin, i);
-  if (c.row().relay == "power") x = x.Like(c.Float("base", 10)).Apply("power", x);
+  if (c.row().variant == "power") x = x.Like(c.Float("base", 10)).Apply("power", x);
   return {c.Cast(x, dtype)};
 }
 

@@ -51,7 +51,7 @@ Term Xlog(const Term& x, const Term& y, const Term& logarithm) {
 
 Operands FloatBinary(NodeContext& c) {
   Pair pair = FloatPair(c);
-  return {c.Op(c.row().relay, {pair.a, pair.b})};
+  return {c.Op(c.row().variant, {pair.a, pair.b})};
 }
 
 Operands Copysign(NodeContext& c) {
@@ -90,7 +90,7 @@ Operands Ldexp(NodeContext& c) {
 // log(exp(a) + exp(b)), to base 2 where the row says so.
 Operands LogAddExp(NodeContext& c) {
   Pair pair = FloatPair(c);
-  double base = c.row().relay == "2" ? std::numbers::ln2 : 1;
+  double base = c.row().variant == "2" ? std::numbers::ln2 : 1;
   Term more = Exp(-Abs(pair.a - pair.b) * base).Apply("log1p") / base;
   Term equal = pair.a + std::numbers::ln2 / base;  // also of infinities, whose difference is none
   return {Select(pair.a == pair.b, equal, Max(pair.a, pair.b) + more)};
@@ -168,7 +168,7 @@ Operands Exp2(NodeContext& c) {
 // Degrees and radians, by the factor in the row.
 Operands ConvertAngle(NodeContext& c) {
   Term x = FloatSelf(c);
-  return {x * (c.row().relay == "degrees" ? 180 / std::numbers::pi : std::numbers::pi / 180)};
+  return {x * (c.row().variant == "degrees" ? 180 / std::numbers::pi : std::numbers::pi / 180)};
 }
 
 Operands Frac(NodeContext& c) {
@@ -219,7 +219,7 @@ Operands CommonDivisor(NodeContext& c) {
   });
   if (c.failed() || rolled.state.size() != 2) return {};
   Term divisor(c, rolled.state[0]);
-  if (c.row().relay == "gcd") return {divisor};
+  if (c.row().variant == "gcd") return {divisor};
   Term quotient = first.Apply("trunc_divide", Select(divisor == 0, 1, divisor));
   return {Abs(quotient * Abs(y))};
 }

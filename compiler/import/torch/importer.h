@@ -37,8 +37,8 @@ using Converter = Operands (*)(NodeContext&);
 struct OperatorRow {
   std::string_view name;  // "add"; of others than aten with its module, "_operator.mul"
   Converter convert;
-  std::string_view relay = "";  // the operator of Relay that it is, for converters that many share
-  bool is_view = false;         // its result may share memory with its input
+  std::string_view variant = "";  // what a converter of several operators asks for: an operator of Relay, or a mode
+  bool is_view = false;           // its result may share memory with its input
 };
 inline constexpr bool kView = true;
 

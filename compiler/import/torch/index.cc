@@ -220,7 +220,7 @@ Operands Scatter(NodeContext& c) {
     }
   }
   if (c.failed()) return {};
-  std::string reduction = c.row().relay.empty() ? c.Text("reduce", "update") : std::string(c.row().relay);
+  std::string reduction = c.row().variant.empty() ? c.Text("reduce", "update") : std::string(c.row().variant);
   Operand y =
       Scattered(c, x, axis, AlongAxis(c, x, index, axis), source, Reduction(reduction), c.Bool("include_self", true));
   return {is_scalar ? c.Scalar(y) : y};
@@ -286,7 +286,7 @@ Operands IndexUpdate(NodeContext& c) {
     if (i != axis) order.push_back(i);
   }
   Operand written = c.Op("scatter_nd", {c.Transpose(x, order), index, c.Transpose(source, order)},
-                         {{"mode", std::string(c.row().relay)}});
+                         {{"mode", std::string(c.row().variant)}});
   return {c.failed() ? nullptr : c.Transpose(written, Inverse(order))};
 }
 

@@ -13,21 +13,21 @@
 namespace rvm::torch::convert {
 namespace {
 
-Operands Unary(NodeContext& c) { return {c.Op(c.row().relay, {c.In("self")})}; }
+Operands Unary(NodeContext& c) { return {c.Op(c.row().variant, {c.In("self")})}; }
 
 Operands FloatUnary(NodeContext& c) {
   Operand x = c.In("self");
-  return {c.Op(c.row().relay, {c.Floating(x)})};
+  return {c.Op(c.row().variant, {c.Floating(x)})};
 }
 
 Operands Binary(NodeContext& c) {
   Operand a = c.In("self"), b = c.In("other");
   c.Promote({&a, &b});
-  return {c.Op(c.row().relay, {a, b})};
+  return {c.Op(c.row().variant, {a, b})};
 }
 
 Operands Logical(NodeContext& c) {
-  return {c.Op(c.row().relay, {c.Cast(c.In("self"), kBool), c.Cast(c.In("other"), kBool)})};
+  return {c.Op(c.row().variant, {c.Cast(c.In("self"), kBool), c.Cast(c.In("other"), kBool)})};
 }
 
 Operands LogicalNot(NodeContext& c) { return {c.Op("logical_not", {c.Cast(c.In("self"), kBool)})}; }
@@ -39,8 +39,8 @@ Operands Sum(NodeContext& c) {
   c.Promote({&a, &b});
   Operand& scaled = b;
   if (c.Has("alpha") && c.Float("alpha", 1) != 1) scaled = c.Mul(scaled, c.Number(c.Float("alpha", 1), scaled));
-  if (c.DTypeOf(a).is_bool() && c.row().relay == "add") return {c.Op("logical_or", {a, b})};
-  return {c.Op(c.row().relay, {is_turned ? b : a, is_turned ? a : b})};
+  if (c.DTypeOf(a).is_bool() && c.row().variant == "add") return {c.Op("logical_or", {a, b})};
+  return {c.Op(c.row().variant, {is_turned ? b : a, is_turned ? a : b})};
 }
 
 Operands Division(NodeContext& c) {
@@ -118,7 +118,7 @@ Operands MaskedScatter(NodeContext& c) {
 Operands AddProduct(NodeContext& c) {
   Operand x = c.In("self"), a = c.In("tensor1"), b = c.In("tensor2");
   c.Promote({&x, &a, &b});
-  Operand product = c.Op(c.row().relay, {a, b});
+  Operand product = c.Op(c.row().variant, {a, b});
   double value = c.Float("value", 1);
   return {c.Add(x, value == 1 ? product : c.Mul(product, c.Number(value, product)))};
 }

@@ -288,7 +288,7 @@ Operands AdaptivePool(NodeContext& c) {
   auto [x, is_added] = WithBatch(c, c.In("self"), axes + 2);
   std::vector<int64_t> sizes = PerAxis(c, "output_size", static_cast<size_t>(axes), 1);
   if (c.failed()) return {};
-  bool is_max = c.row().relay == "max";
+  bool is_max = c.row().variant == "max";
   bool is_global = std::all_of(sizes.begin(), sizes.end(), [](int64_t size) { return size == 1; });
   Operand y;
   if (is_global) {
@@ -391,7 +391,7 @@ Operands Upsample(NodeContext& c) {
     }
   }
   if (sizes.size() != axes) return {c.Fail("its extents do not fit its input")};
-  std::string method(c.row().relay);
+  std::string method(c.row().variant);
   bool aligned = c.Bool("align_corners", false);
   bool is_exact = method == "nearest_exact", is_nearest = method == "nearest_neighbor" || is_exact;
   if (is_exact) method = "nearest_neighbor";

@@ -53,7 +53,7 @@ Operands TrainingNorm(NodeContext& c, Operand x, Operand wide, double epsilon) {
   axes.insert(axes.begin(), ir::AttrValue(0));
   Normalised result = Normalise(c, wide, axes, epsilon);
   Operands results = {c.Cast(Affine(c, result.y, x), c.DTypeOf(x)), Vector(c, result.mean), Vector(c, result.inverse)};
-  if (c.row().relay == "reserve") results.push_back(c.emit().Constant(Literal::Full(kUInt8, {0}, 0)));
+  if (c.row().variant == "reserve") results.push_back(c.emit().Constant(Literal::Full(kUInt8, {0}, 0)));
   if (c.failed() || !c.Has("running_mean")) return results;
   Dim count = c.ExtentOf(x, 0);
   for (int64_t i = 2; i < c.RankOf(x); ++i) count = count * c.ExtentOf(x, i);

@@ -8,7 +8,7 @@
 namespace rvm::torch {
 namespace convert {
 
-Operands Refused(NodeContext& c) { return {c.Unsupported(std::string(c.row().relay))}; }
+Operands Refused(NodeContext& c) { return {c.Unsupported(std::string(c.row().variant))}; }
 
 }  // namespace convert
 

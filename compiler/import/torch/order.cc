@@ -92,11 +92,11 @@ Operands Topk(NodeContext& c) {
 // sort and argsort.
 Operands Sort(NodeContext& c) {
   Operand x = c.In("self");
-  if (c.RankOf(x) == 0) return c.row().relay == "argsort" ? Operands{c.Integer(0)} : Operands{x, c.Integer(0)};
+  if (c.RankOf(x) == 0) return c.row().variant == "argsort" ? Operands{c.Integer(0)} : Operands{x, c.Integer(0)};
   int64_t axis = c.Axis(c.Int("dim", -1), c.RankOf(x));
   Operand order =
       c.Op("argsort", {x}, {{"axis", axis}, {"is_ascend", !c.Bool("descending", false)}, {"dtype", "int64"}});
-  if (c.row().relay == "argsort") return {order};
+  if (c.row().variant == "argsort") return {order};
   return {c.Op("gather", {x, order}, {{"axis", axis}}), order};
 }
 
@@ -157,7 +157,7 @@ Operands RunningExtreme(NodeContext& c) {
     Operand before = c.Op("maximum", {c.Sub(places, c.Integer(step)), c.Integer(0)});
     Operand other = c.Op("take", {values, before}, {{"axis", axis}});
     Operand other_index = c.Op("take", {indices, before}, {{"axis", axis}});
-    Operand stays = c.Op(std::string(c.row().relay), {values, other});
+    Operand stays = c.Op(std::string(c.row().variant), {values, other});
     if (has_nan) stays = c.Op("logical_or", {stays, c.Op("isnan", {values})});
     values = c.Where(stays, values, other);
     indices = c.Where(stays, indices, other_index);
@@ -169,7 +169,7 @@ Operands RunningExtreme(NodeContext& c) {
 Operands ExtremeOfNumbers(NodeContext& c) {
   Operand a = c.In("self"), b = c.In("other");
   c.Promote({&a, &b});
-  Operand extreme = c.Op(std::string(c.row().relay), {a, b});
+  Operand extreme = c.Op(std::string(c.row().variant), {a, b});
   if (!c.DTypeOf(a).is_float()) return {extreme};
   return {c.Where(c.Op("isnan", {a}), b, c.Where(c.Op("isnan", {b}), a, extreme))};
 }

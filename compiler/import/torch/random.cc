@@ -47,7 +47,7 @@ Term Positive(const Term& uniform) { return 1 - uniform; }
 
 // Numbers of the distribution in the row, of this shape.
 Term Distribution(NodeContext& c, const Dims& dims, DataType dtype) {
-  std::string_view name = c.row().relay;
+  std::string_view name = c.row().variant;
   auto uniform = [&] { return Uniform(c, dims, dtype); };
   if (name == "uniform") {
     double low = c.Float("from", 0), high = c.Float("to", 1);
@@ -81,7 +81,7 @@ Operands RandomLike(NodeContext& c) {
 Operands RandomOfShape(NodeContext& c) {
   std::optional<Dims> dims = ResultDims(c);
   if (!dims) return {};
-  return {importing::DrawNumbers(c, c.Key(), c.row().relay, 0, 1, *dims, ResultDType(c))};
+  return {importing::DrawNumbers(c, c.Key(), c.row().variant, 0, 1, *dims, ResultDType(c))};
 }
 
 // The mean and the deviation are numbers or tensors; `normal_` has the shape of `self`.
@@ -171,10 +171,10 @@ Operands RandomLeakyRelu(NodeContext& c) {
 Operands Dropout(NodeContext& c) {
   Term x(c, c.In("input"));
   double p = c.Float("p", 0.5);
-  bool is_alpha = c.row().relay.find("alpha") != std::string_view::npos;
+  bool is_alpha = c.row().variant.find("alpha") != std::string_view::npos;
   if (!c.Bool("train", c.row().name == "native_dropout") || p == 0) return {x, c.Cast(c.Op("ones_like", {x}), kBool)};
   Dims dims = c.DimsOf(x);
-  if (c.row().relay.find("feature") != std::string_view::npos) {
+  if (c.row().variant.find("feature") != std::string_view::npos) {
     for (size_t i = 2; i < dims.size(); ++i) dims[i] = 1;
   }
   DataType dtype = c.DTypeOf(x);

@@ -53,7 +53,7 @@ Operands GruStep(NodeContext& c, Operand gates, const Operands& state, const Wei
 }
 
 Operands RnnStep(NodeContext& c, Operand gates, const Operands& state, const Weights& weights, int64_t) {
-  return {c.Op(c.row().relay, {c.Add(gates, Recurrent(c, state[0], weights))})};
+  return {c.Op(c.row().variant, {c.Add(gates, Recurrent(c, state[0], weights))})};
 }
 
 // One layer in one direction over x (steps, batch, inputs): its rows (steps, batch, hidden), then its last state.

@@ -37,7 +37,7 @@ Operand Widened(NodeContext& c, Operand x) {
 
 Operands Reduce(NodeContext& c) {
   Operand x = c.In("self");
-  std::string_view op = c.row().relay;
+  std::string_view op = c.row().variant;
   bool is_sum = op == "sum" || op == "prod", is_logical = op == "any" || op == "all";
   if (is_sum) x = Widened(c, x);
   if (is_logical) x = c.Cast(x, kBool);
@@ -52,7 +52,7 @@ Operands Mean(NodeContext& c) {
 // max and min: of all elements, of two tensors, or along an axis with the indices.
 Operands Extreme(NodeContext& c) {
   Operand x = c.In("self");
-  std::string op(c.row().relay);
+  std::string op(c.row().variant);
   if (c.Has("other")) {
     Operand other = c.In("other");
     c.Promote({&x, &other});
@@ -70,10 +70,10 @@ Operands Extreme(NodeContext& c) {
 Operands ArgExtreme(NodeContext& c) {
   Operand x = c.In("self");
   if (c.RankOf(x) == 0) return {c.Integer(0)};
-  if (c.Has("dim")) return {c.Cast(Reduced(c, c.row().relay, x), kInt64)};
+  if (c.Has("dim")) return {c.Cast(Reduced(c, c.row().variant, x), kInt64)};
   // Counted in the flattened tensor.
   Operand flat = importing::Flat(c, x);
-  Operand index = c.Op(c.row().relay, {flat}, {{"axis", ir::AttrValue::List{0}}});
+  Operand index = c.Op(c.row().variant, {flat}, {{"axis", ir::AttrValue::List{0}}});
   if (c.Bool("keepdim", false)) {
     index = c.Reshape(index, Dims(static_cast<size_t>(c.RankOf(x)), Dim(1)));
   }
@@ -95,7 +95,7 @@ Operands Variance(NodeContext& c) {
     Operand less = c.Op("maximum", {c.Sub(n, c.Number(correction, x)), c.Number(0, x)});
     result = c.Mul(result, c.Div(n, less));
   }
-  if (c.row().relay == "std") result = c.Op("sqrt", {result});
+  if (c.row().variant == "std") result = c.Op("sqrt", {result});
   return {result, Reduced(c, "mean", x)};
 }
 
@@ -135,7 +135,7 @@ Operands Logsumexp(NodeContext& c) {
 Operands Cumulative(NodeContext& c) {
   Operand x = Widened(c, c.In("self"));
   if (c.RankOf(x) == 0) return {x};
-  return {c.Op(c.row().relay, {x}, {{"axis", c.Axis(c.Int("dim", 0), c.RankOf(x))}})};
+  return {c.Op(c.row().variant, {x}, {{"axis", c.Axis(c.Int("dim", 0), c.RankOf(x))}})};
 }
 
 // The p-norm of a difference.

@@ -20,6 +20,7 @@ namespace {
 
 using importing::InferExtent;
 using importing::kBeyond;
+using importing::kMaxParts;
 using importing::PartsOf;
 using importing::Product;
 using importing::SlicedExtent;
@@ -252,7 +253,7 @@ Operands Chunk(NodeContext& c) {
   int64_t axis = c.Axis(c.Int("dim", 0), c.RankOf(x));
   int64_t count = c.Int("chunks", 1);
   Dim extent = c.ExtentOf(x, axis);
-  if (c.failed() || count < 1 || count > 65536) return {c.failed() ? nullptr : c.Fail("`chunks` is not in range")};
+  if (c.failed() || count < 1 || count > kMaxParts) return {c.failed() ? nullptr : c.Fail("`chunks` is not in range")};
   Dim size = FloorDiv(extent + (count - 1), count);
   size_t made = c.node().outputs.size() == 1 ? c.node().outputs[0].list.size() : 0;
   Dims sizes;
@@ -270,7 +271,7 @@ Operands Unbind(NodeContext& c) {
   if (c.failed() || !count)
     return {c.failed() ? nullptr : c.Unsupported("an extent that only the running model knows")};
   Operands parts;
-  for (int64_t i = 0; i < *count && i < 65536; ++i) parts.push_back(Selected(c, x, axis, c.Integer(i)));
+  for (int64_t i = 0; i < *count && i < kMaxParts; ++i) parts.push_back(Selected(c, x, axis, c.Integer(i)));
   return parts;
 }
 
@@ -348,7 +349,7 @@ Operands Diagonal(NodeContext& c) {
 Operands Pad(NodeContext& c) {
   Operand x = c.In("self");
   std::vector<int64_t> pads = c.Ints(c.Has("padding") ? "padding" : "pad");
-  std::string mode = c.row().relay.empty() ? c.Text("mode", "constant") : std::string(c.row().relay);
+  std::string mode = c.row().variant.empty() ? c.Text("mode", "constant") : std::string(c.row().variant);
   if (mode == "replicate") mode = "edge";
   if (mode == "circular") mode = "wrap";
   size_t rank = static_cast<size_t>(c.RankOf(x));

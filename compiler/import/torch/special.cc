@@ -26,7 +26,7 @@ struct UnaryRow {
   UnaryFunction function;
 };
 
-// By the name in OperatorRow::relay.
+// By the name in OperatorRow::variant.
 constexpr UnaryRow kUnary[] = {
     {"bessel_i0", special::BesselI0},
     {"bessel_i0e", special::BesselI0E},
@@ -72,14 +72,14 @@ Term Wide(NodeContext& c, Operand x) { return {c, c.Cast(x, kFloat64)}; }
 
 Operands Special(NodeContext& c) {
   Operand x = c.Floating(At(c, 0));
-  UnaryFunction function = FunctionOf(kUnary, c.row().relay);
+  UnaryFunction function = FunctionOf(kUnary, c.row().variant);
   if (c.failed()) return {};
   return {c.Cast(function(Wide(c, x)), c.DTypeOf(x))};
 }
 
 Operands SpecialBinary(NodeContext& c) {
   Operand a = At(c, 0), b = At(c, 1);
-  BinaryFunction function = FunctionOf(kBinary, c.row().relay);
+  BinaryFunction function = FunctionOf(kBinary, c.row().variant);
   if (c.failed()) return {};
   c.Promote({&a, &b});
   Operand like = c.Floating(a);
@@ -129,7 +129,7 @@ Term NextPolynomial(const Recurrence& r, const Term& x, const Term& k, const Ter
 // Evaluates a polynomial of x, with a degree for each element; 0 where the degree is negative.
 Operands OrthogonalPolynomial(NodeContext& c) {
   constexpr std::string_view kShifted = "shifted_";
-  std::string_view name = c.row().relay;
+  std::string_view name = c.row().variant;
   bool is_shifted = name.starts_with(kShifted);
   if (is_shifted) name.remove_prefix(kShifted.size());
   const Recurrence* rule = nullptr;

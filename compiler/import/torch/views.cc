@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/blocks/moves.h"
 #include "compiler/import/blocks/windows.h"
 #include "compiler/import/shapes.h"
 #include "compiler/import/torch/importer.h"
@@ -255,7 +256,7 @@ Operands SplitAt(NodeContext& c) {
   if (c.Has("sections")) {
     int64_t sections = c.Int("sections", 1);
     std::optional<int64_t> known = extent.AsConst();
-    if (c.failed() || !known || sections < 1 || sections > 65536) {
+    if (c.failed() || !known || sections < 1 || sections > importing::kMaxParts) {
       return {c.failed() ? nullptr : c.Unsupported("an extent that only the running model knows")};
     }
     ends.emplace();
@@ -285,7 +286,7 @@ Operands SplitAt(NodeContext& c) {
 // hstack, vstack, dstack and column_stack, and their kin under other names.
 Operands StackAlong(NodeContext& c) {
   Operands parts = c.List("tensors");
-  char letter = c.row().relay[0];
+  char letter = c.row().variant[0];
   int64_t axis = letter == 'h' ? 1 : letter == 'v' ? 0 : letter == 'd' ? 2 : 1;
   for (Operand& part : parts) {
     if (letter == 'c') {  // vectors are columns
