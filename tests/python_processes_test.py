@@ -216,6 +216,50 @@ program = relayvm.compile("def @main(%x: Tensor[(1, 1000), float32], %w: Tensor[
 print(pickle.loads(pickle.dumps(program))(numpy.ones((1, 1000), "float32")).sum())
 """, "600000.0\n", RELAYVM_CACHE="/proc/nowhere")
 
+    # ---- memory
+
+    def test_the_import_brings_no_event_loop(self):
+        """What only some programs use, and each process would pay for."""
+        done = tools.must(sys.executable, "-c", "import sys, relayvm_runtime; print([name for name in ('asyncio', 'ssl', 'html', 'ml_dtypes') "
+                          "if name in sys.modules])", env=environment())
+        self.assertEqual(done, "[]\n")
+
+    def test_processes_share_an_unpickled_program(self):
+        """Four of them hold the file once, and beside it a few megabytes each."""
+        with tempfile.TemporaryDirectory() as folder:
+            program, pickled = os.path.join(folder, "w.rvm"), os.path.join(folder, "w.pickle")
+            source, weights = os.path.join(folder, "w.relay"), os.path.join(folder, "w.npz")
+            with open(source, "w", encoding="utf-8") as file:
+                file.write("def @main(%x: Tensor[(n, 1024), float32], %w: Tensor[(8192, 1024), float32]) { max(nn.dense(%x, %w), axis=1) }")
+            python = [sys.executable, "-c"]
+            tools.must(*python, f"import numpy; numpy.savez({weights!r}, w=numpy.random.default_rng(0).standard_normal((8192, 1024), 'float32'))")
+            tools.compile_file(source, program, params=[weights], verify=False)
+            variables = environment(RELAYVM_CACHE=folder)
+            tools.must(*python, f"import pickle, relayvm_runtime; pickle.dump(relayvm_runtime.load({program!r}), open({pickled!r}, 'wb'))", env=variables)
+            plain = "import numpy, sys; x = numpy.ones((1, 1024), 'float32')"
+            runs = plain + f"; import pickle; pickle.load(open({pickled!r}, 'rb'))(x)"
+            used = self.memory_of_four(runs, variables) - self.memory_of_four(plain, variables)
+            size = os.path.getsize(program)
+            self.assertGreater(used, size)
+            self.assertLess(used - size, 4 * 6 << 20)
+
+    def memory_of_four(self, code, variables):
+        """The bytes of four processes that have run `code`, shared ones counted once."""
+        waits = "; print(1, flush=True); sys.stdin.readline()"
+        started = [subprocess.Popen([sys.executable, "-c", code + waits], env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                   for _ in range(4)]
+        try:
+            total = 0
+            for process in started:
+                self.assertEqual(process.stdout.readline(), b"1\n")
+            for process in started:
+                with open(f"/proc/{process.pid}/smaps_rollup", encoding="utf-8") as file:
+                    total += sum(int(line.split()[1]) << 10 for line in file if line.startswith("Pss:"))
+            return total
+        finally:
+            for process in started:
+                process.communicate(b"\n")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -11,7 +11,7 @@ import json
 import os
 import pickle
 
-from . import _files, _html
+from . import _files
 from ._arguments import Importer
 from ._batch import Batch, BatchStats, Request
 from ._errors import (Cancelled, DeadlineExceeded, DeviceFailed, Error, FileError, HostFailed, InvalidArgument, InvalidFile,
@@ -240,6 +240,7 @@ class Executable:
         return "\n".join(f"@{name}: {text}" for name, text in self.entries.items())
 
     def _repr_html_(self):
+        from . import _html
         return _html.program(self)
 
 

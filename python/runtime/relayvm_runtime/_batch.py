@@ -1,6 +1,5 @@
 """Batches: requests of a program that run together."""
 
-import asyncio
 import concurrent.futures
 import ctypes
 import itertools
@@ -140,6 +139,7 @@ class Batch:
 
     async def call_async(self, /, *args, entry="main", **kwargs):
         """Runs an entry. Cancelling the task cancels the request."""
+        import asyncio  # whoever calls this has it; others save its memory
         return await asyncio.wrap_future(self.submit(*args, entry=entry, **kwargs))
 
     def _open(self):

@@ -2,14 +2,10 @@
 
 import numpy
 
-try:
-    import ml_dtypes as _ml_dtypes
-except ImportError:  # then the dtypes that numpy has only with it come and go as their bits, uint16 and uint8
-    _ml_dtypes = None
-
 from ._errors import InvalidArgument
 from ._library import DType
 
+_ml_dtypes = False  # not looked for yet
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
 KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}
 EXTENSIONS = {4: "bfloat16", 10: "float8_e4m3fn"}  # code -> name, of dtypes in ml_dtypes
@@ -18,7 +14,15 @@ EXTENSION_CODES = {name: code for code, name in EXTENSIONS.items()}
 
 def extension(code):
     """The dtype of ml_dtypes with that DLPack code; None for others, and where ml_dtypes is not installed."""
-    return numpy.dtype(getattr(_ml_dtypes, EXTENSIONS[code])) if _ml_dtypes and code in EXTENSIONS else None
+    global _ml_dtypes
+    if code not in EXTENSIONS:
+        return None
+    if _ml_dtypes is False:
+        try:
+            import ml_dtypes as _ml_dtypes
+        except ImportError:  # then the dtypes that numpy has only with it come and go as their bits, uint16 and uint8
+            _ml_dtypes = None
+    return numpy.dtype(getattr(_ml_dtypes, EXTENSIONS[code])) if _ml_dtypes else None
 
 
 def bfloat16_bits(array):

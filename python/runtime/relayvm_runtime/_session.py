@@ -1,13 +1,11 @@
 """Sessions: runs, their limits, and what they say of themselves."""
 
-import asyncio
 import ctypes
 import json
 import re
 import threading
 import typing
 
-from . import _html
 from ._arguments import enter_session, pointers, take_raised
 from ._errors import HostFailed, InvalidArgument, check
 from ._library import (MachineOptions, MachineStats, ProgramStats, RunOptions, SignalsError, lib, poll_signals, raise_signals_error,
@@ -191,6 +189,7 @@ class Profile:
         return self.table()
 
     def _repr_html_(self):
+        from . import _html
         return _html.profile(self.data())
 
 
@@ -346,6 +345,7 @@ class Session:
         return from_handle(self._invoke(entry, entry.handles(args, kwargs)))
 
     async def _run_async(self, entry, args, kwargs, **limits):
+        import asyncio  # whoever calls this has it; others save its memory
         entry = self._entry(entry)
         handles = entry.handles(args, kwargs)
         run = asyncio.get_running_loop().run_in_executor(None, lambda: self._invoke(entry, handles, **limits))

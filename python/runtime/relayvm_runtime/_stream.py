@@ -1,6 +1,5 @@
 """Streams: what a running program emits, as an iterator."""
 
-import asyncio
 import collections
 import threading
 
@@ -124,6 +123,7 @@ class Stream:
         return self
 
     async def __anext__(self):
+        import asyncio  # whoever calls this has it; others save its memory
         channel = self._channel
         if not channel.is_ready():
             loop = asyncio.get_running_loop()
@@ -149,6 +149,7 @@ class Stream:
 
     async def aclose(self):
         """close() for tasks."""
+        import asyncio
         self._channel.close()
         await asyncio.get_running_loop().run_in_executor(None, self.close)
 
