@@ -69,6 +69,24 @@ class G2p(unittest.TestCase):
                 said = spell.say(self.words[some], relayvm.RUNTIME, self.compile(level))
                 self.compare(self.words[some], self.expected[some], said)
 
+    def test_quantised(self):
+        """By the verb, with 24 words as data: a megabyte, and few phonemes of the words in lower case are others."""
+        data = os.path.join(self.folder.name, "data.txt")
+        words = [word for word in self.words if word.isascii() and word.isalpha() and word.islower() and len(word) < 16]
+        with open(data, "w", encoding="utf-8") as file:
+            file.writelines(f"{str(spell.letters(word)).replace(' ', '')}\n" for word in words[:24])
+        words = words[24:224]
+        expected = [g2p_reference.predict(self.weights, spell.letters(word)) for word in words]
+        for scheme in ("w8", "w8a8-dynamic", "w8a8"):
+            with self.subTest(scheme):
+                model = os.path.join(self.folder.name, f"g2p_{scheme}.rvm")
+                relayvm.must(relayvm.COMPILER, "quantize", self.source, "--params", WEIGHTS, "--scheme", scheme, "--data", data,
+                             "--entry", "main", "--entry", "words", "--force", "-o", model)
+                self.assertLess(os.path.getsize(model), 1_050_000)
+                said = spell.say(words, relayvm.RUNTIME, model)
+                wrong = sum(a != b for x, y in zip(said, expected) for a, b in zip(x + [0] * 30, y + [0] * 30))
+                self.assertLess(wrong, 0.03 * sum(map(len, expected)))
+
     def test_reference_evaluator(self):
         words = ["go", "relay"]
         text = relayvm.relay_list([relayvm.relay_list(spell.letters(word)) for word in words])

@@ -24,6 +24,7 @@
 #include "base/literal.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "capi/compiler/compilation.h"
 #include "capi/sized_struct.h"
 #include "capi/tensor.h"
 #include "compiler/diagnostics/diagnostics.h"
@@ -34,15 +35,6 @@
 #include "compiler/text/printer.h"
 #include "include/relayvm/relayvm_compiler.h"
 #include "serialization/encoder.h"
-
-struct rvm_compilation {
-  bool has_bytes = false, has_text = false;
-  std::vector<uint8_t> bytes;
-  std::string text, message, diagnostics = "[]";
-  std::vector<std::pair<std::string, rvm::Literal>> weights;
-  std::vector<std::string> warnings;  // of an import
-  std::string coverage = "[]", types = "{}";
-};
 
 namespace rvm::capi {
 namespace {
@@ -115,6 +107,8 @@ void Describe(rvm_compilation& result, const diagnostics::Diagnostics* diagnosti
 
 // ---- compiling
 
+}  // namespace
+
 absl::StatusOr<std::vector<std::string>> ReadStrings(const char* const* strings, size_t count, std::string_view what) {
   std::vector<std::string> all;
   for (size_t i = 0; i < count; ++i) {
@@ -125,6 +119,8 @@ absl::StatusOr<std::vector<std::string>> ReadStrings(const char* const* strings,
   }
   return all;
 }
+
+namespace {
 
 // The caller's poll, called every 20 ms at most: some steps take microseconds. Stays true.
 std::function<bool()> RarePoll(const rvm_compile_options& options) {
@@ -138,6 +134,8 @@ std::function<bool()> RarePoll(const rvm_compile_options& options) {
     return stopped;
   };
 }
+
+}  // namespace
 
 absl::StatusOr<driver::CompileOptions> ReadOptions(const rvm_compile_options* given) {
   driver::CompileOptions options;
@@ -190,6 +188,8 @@ absl::StatusOr<driver::ProgramFiles> ReadImports(const rvm_compile_options* give
   return files;
 }
 
+namespace {
+
 absl::Status Compile(uint32_t source, diagnostics::Diagnostics& diagnostics, const rvm_compile_options* given,
                      rvm_compilation& result) {
   RVM_ASSIGN_OR_RETURN(driver::CompileOptions options, ReadOptions(given));
@@ -230,9 +230,8 @@ absl::Status Check(uint32_t source, diagnostics::Diagnostics& diagnostics, const
   return absl::OkStatus();
 }
 
-using TextStep = absl::FunctionRef<absl::Status(uint32_t source, diagnostics::Diagnostics&, rvm_compilation&)>;
+}  // namespace
 
-// Runs `step` on the text of a program.
 rvm_compilation* OfText(const char* name, const char* text, size_t size, TextStep step) {
   auto* result = new rvm_compilation();
   if (text == nullptr) {
@@ -246,6 +245,8 @@ rvm_compilation* OfText(const char* name, const char* text, size_t size, TextSte
   Describe(*result, &diagnostics, status);
   return result;
 }
+
+namespace {
 
 // ---- importing
 
@@ -383,6 +384,9 @@ const char* rvm_compilation_message(const rvm_compilation* compilation) {
 }
 const char* rvm_compilation_coverage(const rvm_compilation* compilation) {
   return compilation == nullptr ? "[]" : compilation->coverage.c_str();
+}
+const char* rvm_compilation_report(const rvm_compilation* compilation) {
+  return compilation == nullptr ? "{}" : compilation->report.c_str();
 }
 const char* rvm_compilation_diagnostics(const rvm_compilation* compilation) {
   return compilation == nullptr ? "[]" : compilation->diagnostics.c_str();

@@ -10,27 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "compiler/driver/result_error.h"
 #include "compiler/quantize/observe.h"
 
 namespace rvm::driver {
-namespace {
-
-// The function of the host that an observed program calls.
-class SiteObserver : public FunctionObject {
- public:
-  explicit SiteObserver(std::vector<quantize::Observations>& sites) : sites_(sites) {}
-  absl::StatusOr<Value> Call(std::span<const Value> args) override {
-    sites_[static_cast<size_t>(args[0].tensor().IntAt(0))].Add(args[1].tensor().values<float>());
-    return Value::Tuple({});
-  }
-
- private:
-  std::vector<quantize::Observations>& sites_;
-};
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<Calibration>> Calibration::Create(const PreparedProgram& program,
                                                                  std::string_view before, const CompileOptions& options,
                                                                  const QuantizeRequest& request,
@@ -44,9 +26,8 @@ absl::StatusOr<std::unique_ptr<Calibration>> Calibration::Create(const PreparedP
   }
   std::unique_ptr<Calibration> calibration(new Calibration(program, before, options, request, runtime, diagnostics));
   RVM_ASSIGN_OR_RETURN(calibration->floats_, calibration->Compiled(program.module));
-  RVM_ASSIGN_OR_RETURN(calibration->calls_, runtime.data(**calibration->floats_, request.entry));
-  if (calibration->calls_.empty()) return absl::InvalidArgumentError("the data have no sample; expected one or more");
-  RVM_ASSIGN_OR_RETURN(calibration->expected_, runtime.run(calibration->floats_, request.entry, calibration->calls_));
+  RVM_ASSIGN_OR_RETURN(calibration->calls_, runtime.begin(calibration->floats_));
+  if (calibration->calls_ == 0) return absl::InvalidArgumentError("the data have no call; expected one or more");
   return calibration;
 }
 
@@ -67,33 +48,28 @@ absl::StatusOr<std::vector<quantize::Observations>> Calibration::Observe(
   RVM_ASSIGN_OR_RETURN(std::shared_ptr<const VerifiedExecutable> executable,
                        Compiled(quantize::Observe(program_.module, sites)));
   std::vector<quantize::Observations> observations(sites.size());
-  Value observe = Value::Function("observe", std::make_shared<SiteObserver>(observations));
-  Calls calls = calls_;
-  for (std::vector<Value>& args : calls) args.push_back(observe);
-  RVM_RETURN_IF_ERROR(runtime_.run(executable, request_.entry, calls).status());
+  RVM_RETURN_IF_ERROR(runtime_.observe(executable, [&](int64_t site, std::span<const float> activations) {
+    if (site >= 0 && static_cast<size_t>(site) < observations.size()) {
+      observations[static_cast<size_t>(site)].Add(activations);
+    }
+  }));
   return observations;
-}
-
-absl::StatusOr<double> Calibration::ErrorOfRuns(const std::shared_ptr<const VerifiedExecutable>& executable) const {
-  RVM_ASSIGN_OR_RETURN(std::vector<Value> results, runtime_.run(executable, request_.entry, calls_));
-  return ResultError(expected_, results, request_.metric);
 }
 
 absl::StatusOr<double> Calibration::ErrorOf(const ir::Module& module) const {
   RVM_ASSIGN_OR_RETURN(std::shared_ptr<const VerifiedExecutable> executable, Compiled(module));
-  return ErrorOfRuns(executable);
+  return runtime_.error(executable);
 }
 
 absl::StatusOr<WholeReport> Calibration::Whole(const ir::Module& module) const {
   RVM_ASSIGN_OR_RETURN(std::shared_ptr<const VerifiedExecutable> executable, Compiled(module));
   WholeReport report;
-  RVM_ASSIGN_OR_RETURN(report.error, ErrorOfRuns(executable));
+  RVM_ASSIGN_OR_RETURN(report.error, runtime_.error(executable));
   const std::shared_ptr<const VerifiedExecutable> programs[] = {floats_, executable};
-  RVM_ASSIGN_OR_RETURN(std::vector<double> times,
-                       runtime_.time(programs, {.entry = request_.entry, .others = {0, 0}, .calls = calls_}));
+  RVM_ASSIGN_OR_RETURN(std::vector<double> times, runtime_.time(programs, {0, 0}, nullptr));
   report.ns_before = times[0];
   report.ns_after = times[1];
-  report.calls = static_cast<int64_t>(calls_.size());
+  report.calls = calls_;
   return report;
 }
 

@@ -2,13 +2,13 @@
 #ifndef RVM_COMPILER_DRIVER_CALIBRATION_H_
 #define RVM_COMPILER_DRIVER_CALIBRATION_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/value.h"
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/driver/compile.h"
 #include "compiler/driver/quantize.h"
@@ -46,7 +46,6 @@ class Calibration {
         diagnostics_(diagnostics) {}
 
   absl::StatusOr<std::shared_ptr<const VerifiedExecutable>> Compiled(const ir::Module& module) const;
-  absl::StatusOr<double> ErrorOfRuns(const std::shared_ptr<const VerifiedExecutable>& executable) const;
 
   const PreparedProgram& program_;
   std::string_view before_;
@@ -55,8 +54,7 @@ class Calibration {
   const QuantizeRuntime& runtime_;
   diagnostics::Diagnostics& diagnostics_;
   std::shared_ptr<const VerifiedExecutable> floats_;
-  Calls calls_;
-  std::vector<Value> expected_;
+  int64_t calls_ = 0;
 };
 
 }  // namespace rvm::driver

@@ -247,7 +247,7 @@ class Search {
 };
 
 absl::Status CheckRequest(const QuantizeRequest& request, const QuantizeRuntime& runtime) {
-  if (runtime.data != nullptr) return absl::OkStatus();
+  if (runtime.has_data()) return absl::OkStatus();
   if (RowOf(request.scheme).needs_data) {
     return absl::InvalidArgumentError(
         "`w8a8` takes the scales of activations from data; expected some. `w8a8-dynamic` needs none");
@@ -305,7 +305,7 @@ absl::StatusOr<QuantizedProgram> QuantizeModule(ir::Module module, diagnostics::
   RVM_RETURN_IF_ERROR(CheckKept(request, sites));
   result.sites = ReportsOf(sites);
   std::unique_ptr<Calibration> calibration;
-  if (runtime.data != nullptr) {
+  if (runtime.has_data()) {
     RVM_ASSIGN_OR_RETURN(calibration,
                          Calibration::Create(result.program, kBefore, options, request, runtime, diagnostics));
     RVM_ASSIGN_OR_RETURN(std::vector<quantize::Observations> activations, calibration->Observe(sites));

@@ -11,40 +11,37 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/literal.h"
-#include "base/value.h"
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/driver/compile.h"
-#include "compiler/driver/result_error.h"
 #include "compiler/quantize/observations.h"
 #include "compiler/quantize/scheme.h"
-#include "serialization/executable.h"
 #include "serialization/verifier.h"
 
 namespace rvm::driver {
 
-using Calls = std::vector<std::vector<Value>>;  // the arguments of each call of an entry
-
-// Measured calls of one entry of several programs.
-struct TimedCalls {
-  std::string entry;
-  // Bytes of other weights that are read before the calls of each program, as in the program that an operator is from.
-  std::vector<int64_t> others;
-  const Calls& calls;
-};
-
 // Services of a runtime for the quantiser: the compiler is not linked with one.
 struct QuantizeRuntime {
-  using Programs = std::span<const std::shared_ptr<const VerifiedExecutable>>;
-  // The least time of all the calls, one after the other, in each program, in nanoseconds. The programs alternate.
-  std::function<absl::StatusOr<std::vector<double>>(Programs programs, const TimedCalls& calls)> time;
-  // The result of each call.
-  std::function<absl::StatusOr<std::vector<Value>>(const std::shared_ptr<const VerifiedExecutable>& program,
-                                                   const std::string& entry, const Calls& calls)>
-      run;
-  // Calls of the entry with data like those that the program is for. Null: there are none.
-  std::function<absl::StatusOr<Calls>(const Executable& program, const std::string& entry)> data;
+  using Program = std::shared_ptr<const VerifiedExecutable>;
+  // The least time of a call in each program, in nanoseconds: of `main` with `operand`, or if that is null of all calls
+  // of the data. Programs alternate. `others`: the bytes of other weights that are read before the call of each, as in
+  // the program that an operator is from.
+  std::function<absl::StatusOr<std::vector<double>>(std::span<const Program> programs,
+                                                    const std::vector<int64_t>& others, const Literal* operand)>
+      time;
+
+  // Calls of the request's entry with data like those that the program is for. Null: there are no data.
+  // Runs the program in floats; `error` compares with its results. Returns the number of calls.
+  std::function<absl::StatusOr<int64_t>(const Program& program)> begin;
+  // The error of the results of a program.
+  std::function<absl::StatusOr<double>(const Program& program)> error;
+  // Runs a program whose entry has one more parameter, a function, which is to pass on its arguments to `see`.
+  using See = std::function<void(int64_t site, std::span<const float> activations)>;
+  std::function<absl::Status(const Program& program, const See& see)> observe;
+
+  bool has_data() const { return begin != nullptr; }
 };
 
 struct QuantizeRequest {
@@ -57,7 +54,6 @@ struct QuantizeRequest {
   std::string entry = "main";            // that the data are for
   quantize::ObserverRule observer;       // kW8A8
   std::optional<double> greatest_error;  // of the results; sites are raised until it holds
-  ResultMetric metric = ResultMetric::kNorm;
 };
 
 // One site, and what became of it.
@@ -108,6 +104,9 @@ struct ProgramText {
   std::map<std::string, Literal, std::less<>> weights;
 };
 ProgramText TextOf(const PreparedProgram& program);
+
+// The report of each site, and of the whole program, as docs/quantization.md has it.
+std::string QuantizeJson(const QuantizedProgram& program, const QuantizeRequest& request);
 
 }  // namespace rvm::driver
 

@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "base/value.h"
 #include "compiler/ir/build.h"
 #include "compiler/ops/build_call.h"
 #include "compiler/ops/op_def.h"
@@ -122,12 +121,11 @@ absl::StatusOr<std::optional<SiteTimes>> SiteTimer::Measure(const Site& site, co
     RVM_ASSIGN_OR_RETURN(CompiledProgram compiled, CompilePrepared(std::move(*program), {}, diagnostics_, options_));
     programs.push_back(std::move(compiled.executable));
   }
-  const Calls calls = {{Value::Tensor(RandomData(shape))}};
+  const Literal operand = RandomData(shape);
   // The other weights are taken to shrink as much as this one.
   const int64_t others = std::max<int64_t>(0, weight_bytes_ - site.weight.bytes());
   const int64_t narrow = others * quantize::RowOf(plan.scheme).bits / 32;
-  absl::StatusOr<std::vector<double>> times =
-      runtime_.time(programs, {.entry = "main", .others = {others, narrow}, .calls = calls});
+  absl::StatusOr<std::vector<double>> times = runtime_.time(programs, {others, narrow}, &operand);
   if (times.ok()) known->second = SiteTimes{(*times)[0], (*times)[1]};
   return known->second;
 }

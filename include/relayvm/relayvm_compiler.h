@@ -82,6 +82,41 @@ RVM_API rvm_compilation* rvm_check_with(const char* name, const char* text, size
                                         const rvm_compile_options* options);
 
 typedef struct {
+  const void* bytes; /* of an executable, for rvm_program_load */
+  size_t size;
+} rvm_program_bytes;
+
+/* Narrower weights and products of bytes, as `relayvm quantize` makes them (docs/quantization.md). The functions run
+ * programs for the library, on the thread that calls rvm_quantize: 0 is success, other numbers end it with an error. */
+typedef struct {
+  uint32_t struct_size;
+  uint32_t force;          /* not 0: also what is slower for it */
+  const char* scheme;      /* "w8", "w4", "float16", "bfloat16", "w8a8-dynamic", "w8a8" */
+  const char* const* kept; /* names of weights that stay in floats */
+  size_t kept_count;
+  int64_t group;         /* weights of w4 that share a scale; 0: 32 */
+  const char* entry;     /* that the data are for; NULL: "main" */
+  const char* observer;  /* of w8a8: "minmax", "percentile=99.9", "entropy"; NULL: "mse" */
+  double greatest_error; /* of the results; 0: any */
+  void* context;         /* of the functions */
+  /* Measures: nanoseconds of a call in each program. Before each, memory of `others` bytes is read. `operand`: the
+   * argument of main; NULL: the calls of the data are measured. NULL: nothing is measured. */
+  int (*time)(void* context, const rvm_program_bytes* programs, size_t count, const int64_t* others,
+              const rvm_named_tensor* operand, double* nanoseconds);
+  /* The data. All three, or NULL: none. `begin` runs the program in floats on them, and gives the number of calls;
+   * `error` says how far the results of another program are from those. `observe` runs one whose entry has a function
+   * as its last parameter, and passes on what that is called with to `see`. */
+  int (*begin)(void* context, const rvm_program_bytes* program, int64_t* calls);
+  int (*error)(void* context, const rvm_program_bytes* program, double* error);
+  int (*observe)(void* context, const rvm_program_bytes* program,
+                 void (*see)(void* observer, int64_t site, const float* activations, size_t count), void* observer);
+} rvm_quantize_options;
+
+/* Quantises a program's text. The compilation has its executable, its text, the weights of that, and the report. */
+RVM_API rvm_compilation* rvm_quantize(const char* name, const char* text, size_t size,
+                                      const rvm_compile_options* options, const rvm_quantize_options* quantize);
+
+typedef struct {
   uint32_t struct_size;
   uint32_t reserved;
   const rvm_named_tensor* frozen; /* inputs with values that they always have */
@@ -102,12 +137,15 @@ RVM_API rvm_compilation* rvm_import_onnx_file(const char* path, const rvm_import
 RVM_API rvm_compilation* rvm_import_torch(const void* bytes, size_t size, const rvm_import_options* options);
 RVM_API rvm_compilation* rvm_import_torch_file(const char* path, const rvm_import_options* options);
 
-/* NULL if there was an error, else the executable of rvm_compile. */
+/* NULL if there was an error, else the executable of rvm_compile or rvm_quantize. */
 RVM_API const void* rvm_compilation_bytes(const rvm_compilation* compilation, size_t* size);
-/* NULL if there was an error, else the program of rvm_import, of the others of its kind, or of rvm_check. */
+/* NULL if there was an error, else the program of rvm_import, of the others of its kind, of rvm_check or of
+ * rvm_quantize. */
 RVM_API const char* rvm_compilation_text(const rvm_compilation* compilation);
 /* The types of the functions of rvm_check as JSON: {"main": "fn (int32) -> int32"}; "{}" if there was an error. */
 RVM_API const char* rvm_compilation_types(const rvm_compilation* compilation);
+/* The report of rvm_quantize as JSON, as `relayvm quantize --report FILE.json` writes it; "{}" of others. */
+RVM_API const char* rvm_compilation_report(const rvm_compilation* compilation);
 RVM_API size_t rvm_compilation_weight_count(const rvm_compilation* compilation);
 /* 0: there is no such weight. `out` lives as long as the compilation. */
 RVM_API int rvm_compilation_weight(const rvm_compilation* compilation, size_t index, rvm_named_tensor* out);

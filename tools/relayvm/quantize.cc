@@ -19,6 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "base/file.h"
 #include "base/status_macros.h"
+#include "compiler/driver/result_error.h"
 #include "compiler/import/import_file.h"
 #include "serialization/encoder.h"
 #include "tools/relayvm/compile_options.h"
@@ -64,7 +65,6 @@ absl::StatusOr<driver::QuantizeRequest> ReadRequest(const Options& options) {
         "`--scheme w8a8` takes the scales of activations from `--data`, which is not given; `w8a8-dynamic` needs none");
   }
   RVM_ASSIGN_OR_RETURN(request.observer, quantize::ParseObserverRule(options.Value("--observer", "mse")));
-  RVM_ASSIGN_OR_RETURN(request.metric, driver::ParseResultMetric(options.Value("--metric", "norm")));
   for (std::string_view name : {"--error", "--metric", "--observer"}) {
     if (!options.Has(name) || options.Has("--data")) continue;
     return absl::InvalidArgumentError(absl::StrCat("`", std::string(name), "` needs `--data`"));
@@ -113,19 +113,21 @@ absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
   RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay, .onnx, .pt2 or .tflite file"));
   RVM_ASSIGN_OR_RETURN(driver::QuantizeRequest request, ReadRequest(options));
+  RVM_ASSIGN_OR_RETURN(driver::ResultMetric metric, driver::ParseResultMetric(options.Value("--metric", "norm")));
   RVM_ASSIGN_OR_RETURN(driver::CompileOptions compile, ReadCompileOptions(options));
   compile.entries = options.Values("--entry");
   RVM_ASSIGN_OR_RETURN(ProgramFile file, ReadProgram(path, options, compile));
   diagnostics::Diagnostics& diagnostics = file.file.diagnostics();
-  absl::StatusOr<driver::QuantizedProgram> program = driver::QuantizeModule(
-      std::move(file.module), diagnostics, compile, request, RuntimeForQuantizing(options.Value("--data")));
+  absl::StatusOr<driver::QuantizedProgram> program =
+      driver::QuantizeModule(std::move(file.module), diagnostics, compile, request,
+                             RuntimeForQuantizing(options.Value("--data"), request.entry, metric));
   RVM_RETURN_IF_ERROR(file.file.Report(program.status()));
   ShowWeights(program->weights, options.Values("--params"));
   std::cerr << QuantizeSummary(*program);
   if (options.Has("--report")) {
     const std::string report = options.Value("--report", "");
-    RVM_RETURN_IF_ERROR(ReplaceFile(
-        report, report.ends_with(".json") ? QuantizeJson(*program, request) : QuantizeHtml(*program, request, path)));
+    RVM_RETURN_IF_ERROR(ReplaceFile(report, report.ends_with(".json") ? driver::QuantizeJson(*program, request)
+                                                                      : QuantizeHtml(*program, request, path)));
   }
   const std::string output = OutputOf(path, options);
   if (output.ends_with(".relay")) return WriteText(program->program, output);

@@ -10,7 +10,6 @@ namespace rvm::tools {
 
 // A few lines for a terminal.
 std::string QuantizeSummary(const driver::QuantizedProgram& program);
-std::string QuantizeJson(const driver::QuantizedProgram& program, const driver::QuantizeRequest& request);
 // A page with a row for each site, of the program at `path`.
 std::string QuantizeHtml(const driver::QuantizedProgram& program, const driver::QuantizeRequest& request,
                          const std::string& path);

@@ -55,31 +55,32 @@ class OtherWeights {
   volatile uint64_t sum_ = 0;
 };
 
-using Machines = std::vector<std::unique_ptr<vm::Machine>>;
+using Calls = std::vector<std::vector<Value>>;  // the arguments of each
+using Program = driver::QuantizeRuntime::Program;
 
-absl::StatusOr<std::unique_ptr<vm::Machine>> MachineOf(const std::shared_ptr<const VerifiedExecutable>& executable) {
+absl::StatusOr<std::unique_ptr<vm::Machine>> MachineOf(const Program& executable) {
   RVM_ASSIGN_OR_RETURN(std::shared_ptr<const vm::Program> program,
                        vm::Program::Link(executable, {.allow_native = true}));
   return vm::Machine::Create(program, {});
 }
 
-absl::StatusOr<std::vector<double>> LeastTimes(driver::QuantizeRuntime::Programs programs,
-                                               const driver::TimedCalls& calls) {
-  Machines machines;
-  for (const auto& executable : programs) {
+absl::StatusOr<std::vector<double>> LeastTimes(std::span<const Program> programs, const std::vector<int64_t>& others,
+                                               const std::string& entry, const Calls& calls) {
+  std::vector<std::unique_ptr<vm::Machine>> machines;
+  for (const Program& executable : programs) {
     RVM_ASSIGN_OR_RETURN(machines.emplace_back(), MachineOf(executable));
   }
   // The least time of each call, so that other work of the machine disturbs few of them.
   std::vector<std::vector<double>> least(machines.size());
-  for (std::vector<double>& times : least) times.resize(calls.calls.size(), std::numeric_limits<double>::max());
-  OtherWeights weights(calls.others);
+  for (std::vector<double>& times : least) times.resize(calls.size(), std::numeric_limits<double>::max());
+  OtherWeights weights(others);
   const Clock::time_point begin = Clock::now();
   for (int round = 0; round < kMaxRounds && (round < kMinRounds || Clock::now() - begin < kTime); ++round) {
     for (size_t i = 0; i < machines.size(); ++i) {
       weights.Read(i);
-      for (size_t call = 0; call < calls.calls.size(); ++call) {
+      for (size_t call = 0; call < calls.size(); ++call) {
         const Clock::time_point before = Clock::now();
-        RVM_RETURN_IF_ERROR(machines[i]->Invoke(calls.entry, calls.calls[call]).status());
+        RVM_RETURN_IF_ERROR(machines[i]->Invoke(entry, calls[call]).status());
         least[i][call] = std::min(least[i][call], NsOf(Clock::now() - before));
       }
     }
@@ -89,8 +90,7 @@ absl::StatusOr<std::vector<double>> LeastTimes(driver::QuantizeRuntime::Programs
   return sums;
 }
 
-absl::StatusOr<std::vector<Value>> ResultsOf(const std::shared_ptr<const VerifiedExecutable>& executable,
-                                             const std::string& entry, const driver::Calls& calls) {
+absl::StatusOr<std::vector<Value>> ResultsOf(const Program& executable, const std::string& entry, const Calls& calls) {
   RVM_ASSIGN_OR_RETURN(std::unique_ptr<vm::Machine> machine, MachineOf(executable));
   std::vector<Value> results;
   for (const std::vector<Value>& args : calls) {
@@ -98,6 +98,19 @@ absl::StatusOr<std::vector<Value>> ResultsOf(const std::shared_ptr<const Verifie
   }
   return results;
 }
+
+// The function of the host that an observed program calls.
+class SiteObserver : public FunctionObject {
+ public:
+  explicit SiteObserver(const driver::QuantizeRuntime::See& see) : see_(see) {}
+  absl::StatusOr<Value> Call(std::span<const Value> args) override {
+    see_(args[0].tensor().IntAt(0), args[1].tensor().values<float>());
+    return Value::Tuple({});
+  }
+
+ private:
+  const driver::QuantizeRuntime::See& see_;
+};
 
 // Files that end with `.npz`, in the order of their names.
 absl::StatusOr<std::vector<std::string>> NpzFiles(const std::string& folder) {
@@ -130,7 +143,7 @@ absl::StatusOr<const Literal*> TensorNamed(const driver::ParamFile& file, const 
       absl::StrCat(file.path, " has no array `", name, "`, a parameter of the program", DidYouMean(name, names)));
 }
 
-absl::Status AddSamples(const std::string& path, const Entry& entry, bool is_one, driver::Calls& calls) {
+absl::Status AddSamples(const std::string& path, const Entry& entry, bool is_one, Calls& calls) {
   RVM_ASSIGN_OR_RETURN(driver::ParamFile file, driver::LoadParams(path));
   std::vector<const Literal*> tensors;
   for (const std::string& name : entry.param_names) {
@@ -150,14 +163,13 @@ absl::Status AddSamples(const std::string& path, const Entry& entry, bool is_one
 }
 
 // The calls that `path` has for an entry: see docs/quantization.md.
-absl::StatusOr<driver::Calls> ReadData(const std::string& path, const Executable& executable,
-                                       const std::string& entry_name) {
+absl::StatusOr<Calls> ReadData(const std::string& path, const Executable& executable, const std::string& entry_name) {
   const bool is_folder = std::filesystem::is_directory(path);
   if (!is_folder && !path.ends_with(".npz")) return ReadArgumentLines(executable, entry_name, path);
   auto entry = std::find_if(executable.entries.begin(), executable.entries.end(),
                             [&](const Entry& other) { return other.name == entry_name; });
   if (entry == executable.entries.end()) return absl::NotFoundError(absl::StrCat("no entry `", entry_name, "`"));
-  driver::Calls calls;
+  Calls calls;
   std::vector<std::string> files = {path};
   if (is_folder) {
     RVM_ASSIGN_OR_RETURN(files, NpzFiles(path));
@@ -166,15 +178,40 @@ absl::StatusOr<driver::Calls> ReadData(const std::string& path, const Executable
   return calls;
 }
 
+// Data of one entry, and its results in floats.
+struct DataRuns {
+  std::string path, entry;
+  driver::ResultMetric metric;
+  Calls calls;
+  std::vector<Value> expected;
+};
+
 }  // namespace
 
-driver::QuantizeRuntime RuntimeForQuantizing(const std::string& data) {
-  driver::QuantizeRuntime runtime = {.time = LeastTimes, .run = ResultsOf, .data = nullptr};
-  if (!data.empty()) {
-    runtime.data = [data](const Executable& executable, const std::string& entry) {
-      return ReadData(data, executable, entry);
-    };
-  }
+driver::QuantizeRuntime RuntimeForQuantizing(const std::string& path, const std::string& entry,
+                                             driver::ResultMetric metric) {
+  auto data = std::make_shared<DataRuns>(DataRuns{path, entry, metric, {}, {}});
+  driver::QuantizeRuntime runtime;
+  runtime.time = [data](std::span<const Program> programs, const std::vector<int64_t>& others, const Literal* operand) {
+    if (operand == nullptr) return LeastTimes(programs, others, data->entry, data->calls);
+    return LeastTimes(programs, others, "main", {{Value::Tensor(*operand)}});
+  };
+  if (path.empty()) return runtime;
+  runtime.begin = [data](const Program& program) -> absl::StatusOr<int64_t> {
+    RVM_ASSIGN_OR_RETURN(data->calls, ReadData(data->path, **program, data->entry));
+    RVM_ASSIGN_OR_RETURN(data->expected, ResultsOf(program, data->entry, data->calls));
+    return static_cast<int64_t>(data->calls.size());
+  };
+  runtime.error = [data](const Program& program) -> absl::StatusOr<double> {
+    RVM_ASSIGN_OR_RETURN(std::vector<Value> results, ResultsOf(program, data->entry, data->calls));
+    return driver::ResultError(data->expected, results, data->metric);
+  };
+  runtime.observe = [data](const Program& program, const driver::QuantizeRuntime::See& see) {
+    Calls calls = data->calls;
+    const Value observe = Value::Function("observe", std::make_shared<SiteObserver>(see));
+    for (std::vector<Value>& args : calls) args.push_back(observe);
+    return ResultsOf(program, data->entry, calls).status();
+  };
   return runtime;
 }
 

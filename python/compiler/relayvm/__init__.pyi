@@ -1,6 +1,6 @@
 # The public names of relayvm, with types: those of relayvm_runtime and of the compiler. tests/python_test.py compares
 # them with the package.
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from relayvm_runtime import *
 from relayvm_runtime import _Argument, Error, Executable, _Path
@@ -12,6 +12,18 @@ def compile(program: Module | _Path, *, params: Mapping[str, _Argument] | _Path 
             host_fallback: bool = False, imports: Mapping[str, Module | _Path] | None = None,
             batch: bool = False, control: str | None = None) -> Executable: ...
 def parse(text: str, name: str = "<text>") -> Module: ...
+def quantize(program: Module | _Path, *, scheme: str = "w8", data: Iterable[Any] | None = None, entry: str = "main",
+             observer: str = "mse", error: float | None = None,
+             metric: Callable[[list[Any], list[Any]], float] | None = None, keep: Sequence[str] = (), group: int = 32,
+             force: bool = False, params: Mapping[str, _Argument] | _Path | None = None, target: str = "host",
+             opt_level: int = 2, entries: Sequence[str] | None = None,
+             imports: Mapping[str, Module | _Path] | None = None) -> Quantized: ...
+
+class Quantized:
+    executable: Executable
+    report: dict[str, Any]
+    @property
+    def module(self) -> Module: ...
 
 # `onnx.ModelProto`, `torch.nn.Module` and `torch.export.ExportedProgram` are Any: neither package is needed.
 def import_onnx(model: _Path | bytes | bytearray | Any, *,

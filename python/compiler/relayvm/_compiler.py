@@ -119,6 +119,12 @@ class _Result:
     def text(self):
         return _lib.rvm_compilation_text(self.pointer).decode()
 
+    @property
+    def program_bytes(self):
+        size = c_size_t()
+        data = _lib.rvm_compilation_bytes(self.pointer, ctypes.byref(size))
+        return ctypes.string_at(data, size.value)
+
     def __del__(self, free=_lib.rvm_compilation_free):
         free(self.pointer)
 
@@ -331,19 +337,7 @@ def compile(program, *, params=None, target="host", opt_level=2, entries=None, p
     ...     print(error.diagnostics[0].line, error.diagnostics[0].kind)
     1 result-type-mismatch
     """
-    if _is_path(program):
-        path = os.fspath(program)
-        program = _module(path)
-        if not path.endswith(_MODELS):
-            program.folder = os.path.dirname(path) or "."
-    elif isinstance(program, str):
-        program = Module(program)
-    elif not isinstance(program, Module):
-        raise TypeError(f"saw {type(program).__name__}; expected the text of a program, a path, or a Module")
-    if imports:
-        read = {name: given if isinstance(given, Module) else _module(given) for name, given in imports.items()}
-        program = Module(program.text, program.params, program.name, imports={**program.imports, **read},
-                         folder=program.folder)
+    program = _program(program, imports)
     fields, imported, _texts = _imports(program)
     weights, files = {**imported, **program.params}, []
     if isinstance(params, (str, os.PathLike)):
@@ -363,9 +357,24 @@ def compile(program, *, params=None, target="host", opt_level=2, entries=None, p
         result = _call(lambda: kept and _Result(
             _lib.rvm_compile(program.name.encode(), text, len(text), ctypes.byref(options)), None))
     result.raise_errors(CompileError)
-    size = c_size_t()
-    data = _lib.rvm_compilation_bytes(result.pointer, ctypes.byref(size))
-    return Executable._load(ctypes.string_at(data, size.value), True, (), device, host_fallback)
+    return Executable._load(result.program_bytes, True, (), device, host_fallback)
+
+
+def _program(program, imports):
+    """What `compile` takes, as a Module."""
+    if _is_path(program):
+        path = os.fspath(program)
+        program = _module(path)
+        if not path.endswith(_MODELS):
+            program.folder = os.path.dirname(path) or "."
+    elif isinstance(program, str):
+        program = Module(program)
+    elif not isinstance(program, Module):
+        raise TypeError(f"saw {type(program).__name__}; expected the text of a program, a path, or a Module")
+    if not imports:
+        return program
+    read = {name: given if isinstance(given, Module) else _module(given) for name, given in imports.items()}
+    return Module(program.text, program.params, program.name, imports={**program.imports, **read}, folder=program.folder)
 
 
 def _module(path):

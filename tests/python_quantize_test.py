@@ -1,0 +1,93 @@
+"""relayvm.quantize: the verb from Python, with data and metrics that are Python's."""
+
+import os
+import unittest
+
+import numpy as np
+
+import python_test
+import relayvm as tools
+
+DEPTH = 160
+PROGRAM = f"""
+type List[A] {{ Cons(A, List[A]), Nil, }}
+free_var %cell: Tensor[({DEPTH}, {DEPTH}), float32];
+free_var %out: Tensor[(200, {DEPTH}), float32];
+def @fold(%l: List[Tensor[(1, {DEPTH}), float32]], %h: Tensor[(1, {DEPTH}), float32]) -> Tensor[(1, {DEPTH}), float32] {{
+  match (%l) {{ Cons(%x, %rest) => @fold(%rest, tanh(nn.dense(%h, %cell) + %x)), Nil => %h }}
+}}
+def @main(%l: List[Tensor[(1, {DEPTH}), float32]]) -> Tensor[(1, 200), float32] {{
+  nn.dense(@fold(%l, zeros(shape=[1, {DEPTH}], dtype="float32")), %out)
+}}
+"""
+
+
+@unittest.skipUnless(os.path.exists(tools.COMPILER), "the compiler is missing")
+class Quantize(python_test.WithPackages, unittest.TestCase):
+    def setUp(self):
+        rng = np.random.default_rng(0)
+        self.weights = {"cell": rng.normal(size=(DEPTH, DEPTH), scale=0.08).astype(np.float32),
+                        "out": rng.normal(size=(200, DEPTH), scale=0.08).astype(np.float32)}
+        self.data = [[rng.normal(size=(1, DEPTH)).astype(np.float32) for _ in range(1 + i % 4)] for i in range(6)]
+
+    def expected(self, steps):
+        h = np.zeros((1, DEPTH), np.float32)
+        for x in steps:
+            h = np.tanh(h @ self.weights["cell"].T + x)
+        return h @ self.weights["out"].T
+
+    def error(self, program):
+        pairs = [(program(steps), self.expected(steps)) for steps in self.data]
+        return np.linalg.norm([a - b for a, b in pairs]) / np.linalg.norm([b for _, b in pairs])
+
+    def test_schemes(self):
+        """With and without data; the module is the same program; the report's error is that of the results."""
+        for scheme, bound in (("float16", 1e-3), ("w8", 0.02), ("w4", 0.25), ("w8a8-dynamic", 0.03), ("w8a8", 0.03)):
+            for data in ([None] if scheme != "w8a8" else []) + [self.data]:
+                with self.subTest(scheme=scheme, data=data is not None):
+                    q = self.vm.quantize(PROGRAM, scheme=scheme, params=self.weights, data=data, force=True)
+                    self.assertEqual([site["scheme"] for site in q.report["sites"]], [scheme] * 2)
+                    error = self.error(q.executable)
+                    self.assertLess(error, bound)
+                    if data:
+                        self.assertAlmostEqual(q.report["error"], error, delta=0.02 * error + 1e-6)
+                        calls = {site["name"]: site["calls"] for site in q.report["sites"]}
+                        self.assertEqual(calls, {"cell": sum(map(len, self.data)), "out": len(self.data)})
+                    again = self.vm.compile(q.module)
+                    for steps in self.data:
+                        np.testing.assert_allclose(again(steps), q.executable(steps), rtol=1e-3, atol=1e-4)
+
+    def test_metric_decides_the_search(self):
+        """A metric that is content with one weight only in floats."""
+        seen = []
+
+        def metric(floats, results):
+            seen.append(len(results))
+            return max(float(np.abs(a - b).max()) for a, b in zip(floats, results))
+
+        q = self.vm.quantize(PROGRAM, scheme="w4", params=self.weights, data=self.data, force=True, metric=metric)
+        whole = q.report["error"]
+        q = self.vm.quantize(PROGRAM, scheme="w4", params=self.weights, data=self.data, force=True, metric=metric, error=whole / 4)
+        self.assertLessEqual(q.report["error"], whole / 4)
+        self.assertIn("for the sake of the error", [site["reason"] for site in q.report["sites"]])
+        self.assertEqual(set(seen), {len(self.data)})
+
+    def test_errors(self):
+        with self.assertRaisesRegex(self.vm.CompileError, "there is no scheme `w9`"):
+            self.vm.quantize(PROGRAM, scheme="w9", params=self.weights)
+        with self.assertRaisesRegex(self.vm.CompileError, "`w8a8` takes the scales of activations from data"):
+            self.vm.quantize(PROGRAM, scheme="w8a8", params=self.weights)
+        with self.assertRaisesRegex(self.vm.CompileError, "named `cel`; did you mean `cell`"):
+            self.vm.quantize(PROGRAM, params=self.weights, keep=["cel"])
+        with self.assertRaisesRegex(self.vm.CompileError, "the data have no call"):
+            self.vm.quantize(PROGRAM, params=self.weights, data=[])
+        with self.assertRaisesRegex(self.vm.CompileError, "the data are for `other`, which is no entry"):
+            self.vm.quantize(PROGRAM, params=self.weights, data=self.data, entry="other")
+        with self.assertRaisesRegex(self.vm.Error, "expected Tensor"):
+            self.vm.quantize(PROGRAM, params=self.weights, data=[[np.zeros((1, 3), np.float32)]])
+        with self.assertRaisesRegex(ZeroDivisionError, "division"):
+            self.vm.quantize(PROGRAM, params=self.weights, data=self.data, force=True, metric=lambda a, b: 1 / 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
