@@ -41,6 +41,7 @@ ROOMS = {
     "ir": set(),
     "diagnostics": {"ir"},
     "prelude": set(),
+    "models": set(),
     "analysis": {"ir"},
     "ops": {"diagnostics", "ir"},
     "target": {"ir", "ops"},
@@ -52,7 +53,7 @@ ROOMS = {
     "passes": {"analysis", "diagnostics", "ir", "ops", "target", "text"},
     "quantize": {"ir", "ops", "passes"},
     "bytecode": {"analysis", "diagnostics", "ir", "lowering", "ops", "target"},
-    "import": {"builder", "diagnostics", "ir", "ops", "typing"},
+    "import": {"builder", "diagnostics", "ir", "models", "ops", "text", "typing"},
     "driver": {"bytecode", "diagnostics", "import", "ir", "lowering", "ops", "passes", "quantize", "target",
                "text", "typing"},
 }

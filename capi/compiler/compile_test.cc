@@ -64,7 +64,7 @@ TEST(ImportTest, Formats) {
   EXPECT_EQ(message(rvm_import("onnx", nullptr, 0, nullptr)),
             "error: saw NULL; expected the bytes or the path of a model\n");
   EXPECT_EQ(message(rvm_import_file(nullptr, "model.bin", nullptr)),
-            "error: `model.bin` is no model; expected an .onnx, .pt2 or .tflite file\n");
+            "error: `model.bin` is no model; expected an .onnx, .pt2, .tflite, .gguf or config.json file\n");
   for (const char* format : {"onnx", "torch", "tflite"}) {
     std::string said = message(rvm_import_file(format, "/nowhere/model.bin", nullptr));
     EXPECT_TRUE(said.find("/nowhere/model.bin") != std::string::npos) << said;

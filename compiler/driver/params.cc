@@ -13,11 +13,11 @@
 #include "base/element.h"
 #include "base/file.h"
 #include "base/git_lfs.h"
-#include "base/json.h"
 #include "base/npy.h"
 #include "base/status_macros.h"
 #include "base/tensor_blob.h"
 #include "base/zip.h"
+#include "compiler/import/safetensors.h"
 
 namespace rvm::driver {
 namespace {
@@ -58,71 +58,22 @@ absl::Status ReadNpz(std::span<const uint8_t> bytes, ParamFile& file) {
   return absl::OkStatus();
 }
 
-std::optional<DataType> SafetensorsDType(std::string_view text) {
-  for (const DataTypeInfo& info : DataTypeTable()) {
-    if (info.safetensors == text) return info.dtype;
-  }
-  return std::nullopt;
-}
-
-// `"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}`
-absl::Status AddSafetensor(const std::string& name, const JsonValue& entry, std::span<const uint8_t> data,
-                           ParamFile& file) {
-  auto malformed = [&](std::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat("tensor `", name, "`: ", Abseil(what)));
-  };
-  const JsonValue* dtype_text = entry.Find("dtype");
-  const JsonValue* extents = entry.Find("shape");
-  const JsonValue* offsets = entry.Find("data_offsets");
-  if (dtype_text == nullptr || dtype_text->AsString() == nullptr || extents == nullptr ||
-      extents->AsArray() == nullptr || offsets == nullptr || offsets->AsArray() == nullptr ||
-      offsets->AsArray()->size() != 2) {
-    return malformed("its entry needs `dtype`, `shape` and two `data_offsets`");
-  }
-  Shape shape;
-  for (const JsonValue& extent : *extents->AsArray()) {
-    if (extent.AsInt() == nullptr || *extent.AsInt() < 0)
-      return malformed("an extent of its shape is no natural number");
-    shape.push_back(*extent.AsInt());
-  }
-  const int64_t* begin = (*offsets->AsArray())[0].AsInt();
-  const int64_t* end = (*offsets->AsArray())[1].AsInt();
-  if (begin == nullptr || end == nullptr || *begin < 0 || *begin > *end || static_cast<uint64_t>(*end) > data.size()) {
-    return malformed(absl::StrCat("its bytes are not among the ", data.size(), " of the file"));
-  }
-  std::optional<DataType> dtype = SafetensorsDType(*dtype_text->AsString());
-  if (!dtype) {
-    file.unreadable.emplace(name, absl::StrCat("dtype `", *dtype_text->AsString(),
-                                               "`; expected bool, an integer, or a float of 16 to 64 bits"));
-    return absl::OkStatus();
-  }
-  std::optional<int64_t> count = NumElements(shape);
-  int64_t available = *end - *begin;
-  if (!count || *count > available / dtype->bytes() || *count * dtype->bytes() != available) {
-    return malformed(
-        absl::StrCat("it holds ", available, " bytes, which is not ", ShapeToString(shape), " of ", dtype->ToString()));
-  }
-  std::shared_ptr<Buffer> buffer = Buffer::Allocate(available);
-  if (available > 0) std::memcpy(buffer->data(), data.data() + *begin, static_cast<size_t>(available));
-  for (int64_t i = 0; dtype->is_bool() && i < available; ++i) {
-    buffer->data()[i] = std::byte{buffer->data()[i] != std::byte{0}};
-  }
-  file.tensors.emplace(name, Literal(*dtype, std::move(shape), std::move(buffer)));
-  return absl::OkStatus();
-}
-
-// 8 bytes length, that many bytes of JSON, the elements.
 absl::Status ReadSafetensors(std::span<const uint8_t> bytes, ParamFile& file) {
-  uint64_t length = 0;
-  for (size_t i = 8; i-- > 0;) length = length << 8 | bytes[i];
-  bytes = bytes.subspan(8);
-  if (length > bytes.size()) return absl::InvalidArgumentError("malformed .safetensors: it ends in the header");
-  RVM_ASSIGN_OR_RETURN(JsonValue header, ParseJson(TextOf(bytes.first(length))));
-  const JsonValue::Object* object = header.AsObject();
-  if (object == nullptr) return absl::InvalidArgumentError("malformed .safetensors: the header is no object");
-  for (size_t i = 0; i < object->keys.size(); ++i) {
-    if (object->keys[i] == "__metadata__") continue;
-    RVM_RETURN_IF_ERROR(AddSafetensor(object->keys[i], object->values[i], bytes.subspan(length), file));
+  RVM_ASSIGN_OR_RETURN(std::vector<importing::SafetensorsEntry> entries, importing::ListSafetensors(bytes));
+  for (importing::SafetensorsEntry& entry : entries) {
+    std::optional<DataType> dtype = importing::SafetensorsDType(entry.type);
+    if (!dtype) {
+      file.unreadable.emplace(
+          entry.name, absl::StrCat("dtype `", entry.type, "`; expected bool, an integer, or a float of 16 to 64 bits"));
+      continue;
+    }
+    int64_t size = static_cast<int64_t>(entry.elements.size());
+    std::shared_ptr<Buffer> buffer = Buffer::Allocate(size);
+    if (size > 0) std::memcpy(buffer->data(), entry.elements.data(), entry.elements.size());
+    for (int64_t i = 0; dtype->is_bool() && i < size; ++i) {
+      buffer->data()[i] = std::byte{buffer->data()[i] != std::byte{0}};
+    }
+    file.tensors.emplace(std::move(entry.name), Literal(*dtype, std::move(entry.shape), std::move(buffer)));
   }
   return absl::OkStatus();
 }

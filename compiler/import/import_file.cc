@@ -1,8 +1,10 @@
 #include "compiler/import/import_file.h"
 
+#include <filesystem>
 #include <iterator>
 #include <map>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -11,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "base/abseil.h"
 #include "base/status_macros.h"
+#include "compiler/import/checkpoint/import.h"
 #include "compiler/import/mapped_file.h"
 #include "compiler/import/onnx/import.h"
 #include "compiler/import/tflite/import.h"
@@ -19,6 +22,9 @@
 namespace rvm::importing {
 namespace {
 
+// The file of a folder that is a model.
+constexpr std::string_view kFolderFile = "config.json";
+
 // Commands, imports of programs and the libraries for C and Python follow from this table.
 constexpr Format kFormats[] = {
     {"onnx", ".onnx",
@@ -26,6 +32,8 @@ constexpr Format kFormats[] = {
     {"torch", ".pt2", torch::Import},
     {"tflite", ".tflite",
      [](const FileBytes& file, const ImportOptions& options) { return tflite::Import(file.bytes, options); }},
+    {"gguf", ".gguf", checkpoint::ImportGguf},
+    {"transformers", kFolderFile, checkpoint::ImportFolder},
 };
 
 std::string ListOf(std::string_view Format::* field) {
@@ -35,6 +43,13 @@ std::string ListOf(std::string_view Format::* field) {
     absl::StrAppend(&list, list.empty() ? "" : is_last ? " or " : ", ", Abseil(format.*field));
   }
   return list;
+}
+
+// The path of that file, for a folder.
+std::string FileOf(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return path;
+  return absl::StrCat(path, path.ends_with('/') ? "" : "/", Abseil(kFolderFile));
 }
 
 // Files of external data lie beside the model or below.
@@ -69,7 +84,9 @@ const Format* FormatOfPath(std::string_view path) {
   for (const Format& format : kFormats) {
     if (path.ends_with(format.ending)) return &format;
   }
-  return nullptr;
+  const std::string given(path), file = FileOf(given);
+  std::error_code error;
+  return file != given && std::filesystem::is_regular_file(file, error) ? FormatOfPath(file) : nullptr;
 }
 
 std::string FormatNames() { return ListOf(&Format::name); }
@@ -83,11 +100,17 @@ absl::Status NoModel(std::string_view path) {
 bool IsModelPath(std::string_view path) { return FormatOfPath(path) != nullptr; }
 
 std::string_view ModelStem(std::string_view path) {
-  const Format* format = FormatOfPath(path);
-  return format == nullptr ? path : path.substr(0, path.size() - format->ending.size());
+  for (const Format& format : kFormats) {
+    if (!path.ends_with(format.ending)) continue;
+    path.remove_suffix(format.ending.size());
+    break;
+  }
+  while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+  return path.empty() || path == "." ? "model" : path;
 }
 
-absl::StatusOr<ImportedModel> ImportFile(const Format& format, const std::string& path, ImportOptions options) {
+absl::StatusOr<ImportedModel> ImportFile(const Format& format, const std::string& given, ImportOptions options) {
+  const std::string path = FileOf(given);
   RVM_ASSIGN_OR_RETURN(FileBytes file, MapFile(path));
   options.name = path;
   if (options.files == nullptr) options.files = FilesBeside(path);

@@ -19,11 +19,13 @@ namespace rvm::importing {
 struct Format {
   std::string_view name;    // "onnx"
   std::string_view ending;  // of its files: ".onnx"
-  // Imports the bytes of a model, which must outlive the call, no more.
+  // Imports the bytes of a model, which must outlive the call, no more. REQUIRES, for weights without a graph
+  // (checkpoint/import.h): `options.sources` is not null.
   absl::StatusOr<ImportedModel> (*import)(const FileBytes& file, const ImportOptions& options);
 };
 
-// Returns the format with that name, or with files of that ending; null if there is none.
+// Returns the format with that name, or with files of that ending; null if there is none. A folder has the format of
+// the config.json in it.
 const Format* FindFormat(std::string_view name);
 const Format* FormatOfPath(std::string_view path);
 // Lists all formats, or the endings of their files, as messages do: "onnx, torch or tflite".
@@ -32,9 +34,9 @@ std::string ModelEndings();
 // Returns the error for a path that has the ending of no format.
 absl::Status NoModel(std::string_view path);
 
-// Returns true if the name is that of a model's file.
+// Returns true if the path is that of a model: of a file, or of a folder with a config.json.
 bool IsModelPath(std::string_view path);
-// The path without the ending of its format.
+// The path without the ending of its format, or without a `/` at the end.
 std::string_view ModelStem(std::string_view path);
 
 // Imports the file at `path`, which becomes the model's name. Files of external data are read from beside it or below,

@@ -8,7 +8,7 @@
 
 namespace rvm {
 
-void CheckImported(const absl::StatusOr<importing::ImportedModel>& model) {
+void CheckImported(const absl::StatusOr<importing::ImportedModel>& model, diagnostics::SourceMap* sources) {
   if (!model.ok()) {
     RVM_CHECK(!model.status().message().empty(), "a model is refused without a reason");
     RVM_CHECK(model.status().code() != absl::StatusCode::kInternal, "a mistake of the importer");
@@ -16,8 +16,8 @@ void CheckImported(const absl::StatusOr<importing::ImportedModel>& model) {
   }
   ir::Module module = model->module;
   RVM_CHECK(!text::PrintModule(module).empty(), "a program without text");
-  diagnostics::SourceMap sources;
-  diagnostics::Diagnostics diagnostics(&sources);
+  diagnostics::SourceMap own;
+  diagnostics::Diagnostics diagnostics(sources == nullptr ? &own : sources);
   if (typing::InferTypes(module, diagnostics)) return;
   RVM_CHECK(!diagnostics.all().empty(), "a module is refused without a reason");
 }

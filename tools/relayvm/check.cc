@@ -26,7 +26,9 @@ constexpr OptionSpec kOptions[] = {
 
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
-  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay, .onnx, .pt2 or .tflite file"));
+  RVM_ASSIGN_OR_RETURN(
+      std::string path,
+      OneFile(options, "a .relay, .onnx, .pt2, .tflite or .gguf file, or a folder with a config.json"));
   driver::CompileOptions compile;
   compile.params_files = options.Values("--params");
   RVM_ASSIGN_OR_RETURN(ProgramFile program, ReadProgram(path, options, compile));
@@ -53,7 +55,7 @@ const Verb kCheckVerb = {
     .options = kOptions,
     .more = R"(
 Parses and types the program. Weights need not be there: a free variable has its annotation.
-Nothing is printed where nothing is wrong. Of an .onnx, .pt2 or .tflite model all that is not supported is said at once.
+Nothing is printed where nothing is wrong. All that a model has and that is not supported is said at once.
 
 Example:
   relayvm check model.relay --types

@@ -135,7 +135,9 @@ void NotePassesThatDidNotRun(const Options& options, const driver::CompiledProgr
 
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
-  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay, .onnx, .pt2 or .tflite file"));
+  RVM_ASSIGN_OR_RETURN(
+      std::string path,
+      OneFile(options, "a .relay, .onnx, .pt2, .tflite or .gguf file, or a folder with a config.json"));
   RVM_ASSIGN_OR_RETURN(driver::CompileOptions compile, ReadCompileOptions(options));
   compile.entries = options.Values("--entry");
   compile.keep_ir = options.Has("--print-llvm") || options.Has("--print-assembly");

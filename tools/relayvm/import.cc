@@ -1,4 +1,4 @@
-// relayvm import: an ONNX model or a program of PyTorch as a Relay program and its weights, or as an executable.
+// relayvm import: a model as a Relay program and its weights, or as an executable.
 #include "tools/relayvm/import.h"
 
 #include <algorithm>
@@ -130,7 +130,8 @@ absl::Status WriteExecutable(const std::string& path, const std::string& output,
 
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
-  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "an .onnx, .pt2 or .tflite file"));
+  RVM_ASSIGN_OR_RETURN(std::string path,
+                       OneFile(options, "an .onnx, .pt2, .tflite or .gguf file, or a folder with a config.json"));
   std::string stem(importing::ModelStem(path));
   std::string output = options.Value("-o", absl::StrCat(stem, ".relay"));
   if (output.ends_with(".rvm")) {
@@ -162,12 +163,13 @@ absl::Status Run(std::span<const std::string> args) {
 
 const Verb kImportVerb = {
     .name = "import",
-    .summary = "turn an ONNX or PyTorch model into a program",
-    .usage = "FILE.onnx|FILE.pt2|FILE.tflite [-o FILE.relay --params FILE.safetensors | -o FILE.rvm]",
+    .summary = "turn a model into a program",
+    .usage = "FILE.onnx|FILE.pt2|FILE.tflite|FILE.gguf|FOLDER [-o FILE.relay --params FILE.safetensors | -o FILE.rvm]",
     .options = kOptions,
     .more = R"(
-`compile`, `run`, `check`, `bench` and `profile` take an .onnx, .pt2 or .tflite file as it is, too.
-A .pt2 file is what torch.export.save writes; docs/pytorch.md has more.
+`compile`, `run`, `check`, `bench` and `profile` take a model as it is, too. A .pt2 file is what
+torch.export.save writes (docs/pytorch.md). A folder has a config.json and .safetensors files, as
+transformers writes them; of it, and of a .gguf file, the architecture becomes a program (docs/models.md).
 
 Examples:
   relayvm import model.onnx -o model.relay --params model.safetensors

@@ -28,7 +28,7 @@ absl::StatusOr<importing::ImportedModel> ImportModel(const std::string& path, co
                                                      diagnostics::SourceMap* sources);
 
 inline constexpr OptionSpec kImportOption = {"--import", "NAME=FILE",
-                                             "make the .onnx, .pt2, .tflite or .relay file the function @NAME of the "
+                                             "make the model or the .relay file the function @NAME of the "
                                              "program, as `import \"FILE\" as @NAME;` does; "
                                              "`--shape` and `--freeze` take @NAME.INPUT=VALUE for it; may be repeated"};
 

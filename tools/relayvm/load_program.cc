@@ -47,7 +47,8 @@ absl::StatusOr<ProgramToRun> LoadProgramToRun(const Options& options) {
   ProgramToRun result;
   RVM_ASSIGN_OR_RETURN(result.run, ReadRunOptions(options));
   if (options.positional().empty()) {
-    return absl::InvalidArgumentError("no file given; expected a .rvm, .relay, .onnx, .pt2, .tflite or .json file");
+    return absl::InvalidArgumentError(
+        "no file given; expected a .rvm, .relay, .onnx, .pt2, .tflite, .gguf or .json file");
   }
   result.path = options.positional()[0];
   RVM_ASSIGN_OR_RETURN(result.program, Load(result.path, options, result.run));

@@ -111,7 +111,9 @@ absl::Status WriteText(const driver::PreparedProgram& program, const std::string
 
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
-  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, "a .relay, .onnx, .pt2 or .tflite file"));
+  RVM_ASSIGN_OR_RETURN(
+      std::string path,
+      OneFile(options, "a .relay, .onnx, .pt2, .tflite or .gguf file, or a folder with a config.json"));
   RVM_ASSIGN_OR_RETURN(driver::QuantizeRequest request, ReadRequest(options));
   RVM_ASSIGN_OR_RETURN(driver::ResultMetric metric, driver::ParseResultMetric(options.Value("--metric", "norm")));
   RVM_ASSIGN_OR_RETURN(driver::CompileOptions compile, ReadCompileOptions(options));

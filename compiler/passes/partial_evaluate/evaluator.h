@@ -90,6 +90,7 @@ class Evaluator {
   Value* Emit(ir::Expr* value, ir::Var* hint);
   // `value` as one of type `type`: a let of that type makes the check of the extents that differ.
   Value* Coerce(Value* value, const ir::Type* type, ir::Var* hint);
+  Value* CoerceFields(Value* value, const ir::TupleType* type, ir::Var* hint);
   void Bind(ir::Var* var, Value* value);
   ir::Var* Name(ir::Var* hint, const ir::Type* type, ir::Span span);
   // A use in residual code that runs now: what can be reached from the value escapes.

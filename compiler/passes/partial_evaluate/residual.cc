@@ -1,5 +1,6 @@
 // Values, and the residual code that makes and uses them.
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -82,11 +83,27 @@ Evaluator::Value* Evaluator::Emit(Expr* value, ir::Var* hint) {
 
 Evaluator::Value* Evaluator::Coerce(Value* value, const ir::Type* type, ir::Var* hint) {
   if (ir::TypesEqual(value->type, type)) return value;
+  // Extents inside of a tuple cannot be checked or forgotten, but those of its fields can.
+  if (const auto* tuple = DynCast<ir::TupleType>(type); tuple != nullptr && DynCast<ir::TupleType>(value->type)) {
+    return WithStack([&] { return CoerceFields(value, tuple, hint); });
+  }
   Expr* atom = Use(value);
   ir::Var* var = Name(hint, type, value->span);
   var->annotation = type;
   block_->push_back({var, atom, value->span});
   return Dynamic(var, value->span);
+}
+
+Evaluator::Value* Evaluator::CoerceFields(Value* value, const ir::TupleType* type, ir::Var* hint) {
+  std::vector<Value*> fields = value->fields;
+  if (value->kind != Kind::kTuple) {
+    const auto* from = DynCast<ir::TupleType>(value->type);
+    for (uint32_t i = 0; i < from->fields.size(); ++i) {
+      fields.push_back(Emit(At(value->span).Project(Use(value), i, from->fields[i]), nullptr));
+    }
+  }
+  for (size_t i = 0; i < fields.size(); ++i) fields[i] = Coerce(fields[i], type->fields[i], nullptr);
+  return Tuple(std::move(fields), type, value->span, hint);
 }
 
 void Evaluator::Bind(ir::Var* var, Value* value) { bound_[var] = Coerce(value, var->type, var); }

@@ -36,6 +36,9 @@ def import_torch(model: _Path | bytes | bytearray | Any, args: Sequence[Any] | N
                  kwargs: Mapping[str, Any] | None = None, *, dynamic_shapes: Any = None,
                  inputs: Mapping[str, Sequence[int | str | None]] | None = None,
                  freeze: Mapping[str, _Argument] | None = None) -> Module: ...
+def import_file(path: _Path, *, inputs: Mapping[str, Sequence[int | str | None]] | None = None,
+                freeze: Mapping[str, _Argument] | None = None) -> Module: ...
+def import_tokenizer(path: _Path) -> Module: ...
 def compare(model: _Path | bytes | bytearray | Any, inputs: Mapping[str, _Argument] | None = None, *,
             reference: str | _Path | Mapping[str, _Argument] | None = None, tolerance: float | None = None,
             shapes: Mapping[str, Sequence[int]] | None = None, freeze: Mapping[str, _Argument] | None = None, all: bool = False,

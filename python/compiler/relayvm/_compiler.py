@@ -66,7 +66,7 @@ _lib = declare(load("librelayvm_compiler.so.1", os.path.dirname(__file__), "RELA
 })
 
 
-_MODELS = (".onnx", ".pt2", ".tflite")  # the endings of files that rvm_import_file reads
+_MODELS = (".onnx", ".pt2", ".tflite", ".gguf", "config.json")  # the endings of files that rvm_import_file reads
 
 
 class Diagnostic:
@@ -154,7 +154,13 @@ def _strings(values, what):
 def _is_path(source):
     if isinstance(source, os.PathLike):
         return True
-    return isinstance(source, str) and "\n" not in source and source.endswith((".relay", ".json", *_MODELS))
+    return isinstance(source, str) and "\n" not in source and (
+        source.endswith((".relay", ".json", *_MODELS)) or os.path.isfile(os.path.join(source, "config.json")))
+
+
+def _is_model(path):
+    """Whether the path is that of a model: a file, or a folder with a config.json."""
+    return path.endswith(_MODELS) or os.path.isdir(path)
 
 
 class Module:
@@ -314,7 +320,7 @@ def compile(program, *, params=None, target="host", opt_level=2, entries=None, p
             host_fallback=False, imports=None, batch=False, control=None):
     """Compiles a program to an Executable.
 
-    program: the text of a program, a path (.relay, .json, .onnx, .pt2, .tflite), or a Module. params: weights by name, or
+    program: the text of a program, a path (.relay, .json, or a model as of import_file), or a Module. params: weights by name, or
     the path of a .npz, .safetensors, .npy or .params file. target: "host" for this CPU, "portable" for any, or a CPU such as
     "x86-64-v3"; "host,sm_80" names NVIDIA's GPUs, too. entries: functions to call from outside; by default main and those that nothing calls. progress: called
     with the name of a stage, how many of its parts are done, and how many there are; by default, on a terminal, a
@@ -365,7 +371,7 @@ def _program(program, imports):
     if _is_path(program):
         path = os.fspath(program)
         program = _module(path)
-        if not path.endswith(_MODELS):
+        if not _is_model(path):
             program.folder = os.path.dirname(path) or "."
     elif isinstance(program, str):
         program = Module(program)
@@ -380,7 +386,7 @@ def _program(program, imports):
 def _module(path):
     """The program in a file."""
     path = os.fspath(path)
-    if path.endswith(_MODELS):
+    if _is_model(path):
         return _import(None, path, None, None)
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         return Module(file.read(), name=path)
@@ -421,6 +427,15 @@ def import_tflite(model, *, inputs=None, freeze=None):
     return _import("tflite", model, inputs, freeze)
 
 
+def import_file(path, *, inputs=None, freeze=None):
+    """Imports a model of any format that `relayvm import` takes, as a Module.
+
+    path: an .onnx, .pt2, .tflite or .gguf file, or a folder with a config.json and .safetensors files. inputs, freeze: as
+    of import_onnx; a model that is weights alone has no such options. Raises ImportFailed.
+    """
+    return _import(None, os.fspath(path), inputs, freeze)
+
+
 class OperatorUse:
     """How a model uses one operator: `name`, `nodes` (how many there are), `refused` (how many of them cannot be
     imported), and `reasons`, why. `supported`: none is refused."""
@@ -445,7 +460,7 @@ class OperatorUse:
 def coverage(model, *, inputs=None, freeze=None):
     """The operators of a model, a list of OperatorUse by name.
 
-    model: the path or the bytes of an .onnx, .pt2 or .tflite file, or an onnx.ModelProto; inputs, freeze: as of import_onnx.
+    model: a path as of import_file, the bytes of such a file, or an onnx.ModelProto; inputs, freeze: as of import_onnx.
     What is refused is what import_onnx and `relayvm check` refuse. Raises ImportFailed for what is no model at all.
     """
     if hasattr(model, "SerializeToString"):
@@ -460,8 +475,10 @@ def coverage(model, *, inputs=None, freeze=None):
 def _format(model):
     """The format of a model: of bytes by their beginning; None for a path whose ending says it."""
     if isinstance(model, (bytes, bytearray)):
-        return "torch" if model[:2] == b"PK" else "tflite" if model[4:8] == b"TFL3" else "onnx"
-    return None if os.fspath(model).endswith((".pt2", ".tflite")) else "onnx"
+        starts = {b"PK": "torch", b"GG": "gguf"}
+        return starts.get(bytes(model[:2])) or ("tflite" if model[4:8] == b"TFL3" else "onnx")
+    path = os.fspath(model)
+    return None if _is_model(path) and not path.endswith(".onnx") else "onnx"
 
 
 def _import(format, model, inputs, freeze):

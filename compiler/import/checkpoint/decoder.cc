@@ -1,0 +1,240 @@
+#include "compiler/import/checkpoint/decoder.h"
+
+#include <cstddef>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "base/abseil.h"
+#include "compiler/models/models.h"
+
+namespace rvm::checkpoint {
+namespace {
+
+std::string FloatText(double value) { return absl::StrFormat("%.9gf", value); }
+
+std::string Tensor(std::string_view extents) { return absl::StrCat("Tensor[(", Abseil(extents), "), float32]"); }
+
+class Writer {
+ public:
+  Writer(const DecoderConfig& config, Weights& weights) : c_(config), weights_(weights) {
+    states_ = Tensor(absl::StrCat("t, ", c_.width));
+    angles_ = Tensor(absl::StrCat("t, 1, 1, ", c_.head_size / 2));
+    std::vector<std::string> caches(static_cast<size_t>(2 * c_.layers),
+                                    Tensor(absl::StrCat("?, ", c_.key_heads, ", ", c_.head_size)));
+    cache_ = absl::StrCat("(", absl::StrJoin(caches, ", "), ")");
+  }
+
+  std::string Write() {
+    for (int64_t i = 0; i < c_.layers; ++i) WriteLayer(i);
+    WriteForward();
+    WriteHead();
+    WriteSteps();
+    WriteLoops();
+    return absl::StrCat(weights_.declarations(), Abseil(models::DecoderText()), text_);
+  }
+
+ private:
+  bool is_rotated() const { return c_.positions == 0; }
+  bool has_local_layers() const { return !c_.is_local.empty(); }
+
+  // ---- expressions
+
+  std::string Norm(std::string_view x, std::string_view name) {
+    const Shape shape = {c_.width};
+    std::string weight = weights_.Value(absl::StrCat(Abseil(name), ".weight"), shape);
+    if (c_.centers_norms) {
+      return absl::StrCat("nn.layer_norm(", Abseil(x), ", ", weight, ", ",
+                          weights_.Value(absl::StrCat(Abseil(name), ".bias"), shape),
+                          ", epsilon=", FloatText(c_.epsilon), ")");
+    }
+    if (c_.adds_one_to_norms) weight += " + 1f";
+    return absl::StrCat("@rms_norm(", Abseil(x), ", ", weight, ", ", FloatText(c_.epsilon), ")");
+  }
+
+  std::string Projection(std::string_view x, const std::string& name, int64_t outputs, int64_t inputs) {
+    const bool is_turned = c_.has_transposed_weights;
+    const Shape shape = is_turned ? Shape{inputs, outputs} : Shape{outputs, inputs};
+    std::string y = absl::StrCat(is_turned ? "nn.matmul(" : "nn.dense(", Abseil(x), ", ",
+                                 weights_.Value(name + ".weight", shape), ")");
+    if (weights_.Has(name + ".bias")) absl::StrAppend(&y, " + ", weights_.Value(name + ".bias", {outputs}));
+    return y;
+  }
+
+  // Heads of queries or keys with a norm of their own, if the layer has one.
+  std::string HeadNorm(std::string x, const std::string& layer, const std::string& name) {
+    if (name.empty() || !weights_.Has(absl::StrCat(layer, name, ".weight"))) return x;
+    std::string weight = weights_.Value(absl::StrCat(layer, name, ".weight"), {c_.head_size});
+    return absl::StrCat("@head_norm(", x, ", ", weight, c_.adds_one_to_norms ? " + 1f" : "", ", ",
+                        FloatText(c_.epsilon), ")");
+  }
+
+  std::string Rotated(std::string x) const {
+    if (!is_rotated()) return x;
+    return absl::StrCat(c_.rotates_pairs ? "@rotate_pairs(" : "@rotate_halves(", x, ", %angles)");
+  }
+
+  std::string Heads(std::string_view x, int64_t groups, int64_t heads) const {
+    return absl::StrCat("reshape(", Abseil(x), ", newshape=[-1, ", groups, ", ", heads, ", ", c_.head_size, "])");
+  }
+
+  // Applies the norm that follows an attention or an MLP, if the layer has one.
+  std::string Finished(std::string y, const std::string& layer, const std::string& norm) {
+    return norm.empty() ? y : Norm(y, absl::StrCat(layer, norm));
+  }
+
+  // ---- definitions
+
+  void WriteProjections(const std::string& layer) {
+    const DecoderNames& names = c_.names;
+    const int64_t shared = c_.heads / c_.key_heads;
+    absl::StrAppend(&text_, "  let %project = fn (%x: ", states_,
+                    ") {\n    let %a = ", Norm("%x", layer + names.attention_norm), ";\n");
+    if (names.joined_projection.empty()) {
+      for (auto [variable, name, heads] :
+           {std::tuple{"%q", &names.query, c_.heads}, std::tuple{"%k", &names.key, c_.key_heads},
+            std::tuple{"%v", &names.value, c_.key_heads}}) {
+        absl::StrAppend(&text_, "    let ", variable, " = ",
+                        Projection("%a", layer + *name, heads * c_.head_size, c_.width), ";\n");
+      }
+    } else {
+      absl::StrAppend(&text_, "    let (%q, %k, %v) = split(",
+                      Projection("%a", layer + names.joined_projection, 3 * c_.heads * c_.head_size, c_.width),
+                      ", indices_or_sections=3, axis=1);\n");
+    }
+    std::string query = Rotated(HeadNorm(Heads("%q", c_.key_heads, shared), layer, names.query_norm));
+    std::string key = Rotated(HeadNorm(Heads("%k", c_.key_heads, 1), layer, names.key_norm));
+    absl::StrAppend(&text_, "    (", query, " * ", FloatText(c_.attention_scale), ", ", key, ",\n      ",
+                    Heads("%v", c_.key_heads, 1), ")\n  };\n");
+  }
+
+  void WriteMlp(const std::string& layer) {
+    const DecoderNames& names = c_.names;
+    std::string first = Projection("%a", layer + (names.gate.empty() ? names.up : names.gate), c_.inner, c_.width);
+    std::string inner = absl::StrReplaceAll(c_.activation, {{"$", first}});
+    if (!names.gate.empty())
+      absl::StrAppend(&inner, " * (", Projection("%a", layer + names.up, c_.inner, c_.width), ")");
+    absl::StrAppend(
+        &text_, "  let %mlp = fn (%x: ", states_, ") {\n    let %a = ", Norm("%x", layer + names.mlp_norm), ";\n    ",
+        Finished(Projection(inner, layer + names.down, c_.width, c_.inner), layer, names.mlp_post_norm), "\n  };\n");
+  }
+
+  void WriteLayer(int64_t number) {
+    const std::string layer = absl::StrCat(c_.names.layer, number, ".");
+    const std::string past = Tensor(absl::StrCat("n, ", c_.key_heads, ", ", c_.head_size));
+    const std::string all = Tensor(absl::StrCat("n + t, ", c_.key_heads, ", ", c_.head_size));
+    const int64_t shared = c_.heads / c_.key_heads;
+    absl::StrAppend(&text_, "def @layer_", number, "(\n    %x: ", states_, ", %keys: ", past, ", %values: ", past,
+                    ",\n");
+    if (is_rotated()) absl::StrAppend(&text_, "    %angles: ", angles_, ",\n");
+    absl::StrAppend(&text_, "    %mask: ", Tensor("t, m"), ")\n    -> (", states_, ", ", all, ", ", all, ") {\n");
+    WriteProjections(layer);
+    const std::string scores = Tensor(absl::StrCat(c_.key_heads, ", ", shared, ", t, m"));
+    absl::StrAppend(&text_, "  let %finish = fn (%s: ", scores, ") { ",
+                    c_.score_cap > 0 ? absl::StrCat("@soft_cap(%s, ", FloatText(c_.score_cap), ")") : "%s", " };\n");
+    const std::string heads = Tensor(absl::StrCat("t, ", c_.key_heads, ", ", shared, ", ", c_.head_size));
+    absl::StrAppend(&text_, "  let %output = fn (%y: ", heads, ") {\n    ",
+                    Finished(Projection("reshape(%y, newshape=[0, -1])", layer + c_.names.output, c_.width,
+                                        c_.heads * c_.head_size),
+                             layer, c_.names.attention_post_norm),
+                    "\n  };\n");
+    WriteMlp(layer);
+    absl::StrAppend(&text_, "  @decoder_layer(%x, %keys, %values, %mask, %project, %finish, %output, %mlp)\n}\n");
+  }
+
+  void WriteForward() {
+    absl::StrAppend(&text_, "def @forward(%cache: ", cache_, ", %tokens: Tensor[(t), int32]) -> (", cache_, ", ",
+                    states_,
+                    ") {\n  let %past = extent(%cache.0, axis=0);\n  let %count = extent(%tokens, axis=0);\n"
+                    "  let %places = arange(0i64, %past + %count, 1i64);\n"
+                    "  let %now = arange(0i64, %count, 1i64) + %past;\n"
+                    "  let %mask = @causal_mask(%now, %places);\n");
+    if (is_rotated()) {
+      std::string frequencies = weights_.Declare("rotation.frequencies", FrequencyTensor(c_.frequencies));
+      absl::StrAppend(&text_, "  let %angles = @angles(%now, ", frequencies, ");\n");
+    }
+    if (has_local_layers()) {
+      absl::StrAppend(&text_, "  let %local_mask = @window_mask(%now, %places, ", c_.window, "i64);\n");
+      if (is_rotated()) {
+        std::string frequencies = weights_.Declare("rotation.local_frequencies", FrequencyTensor(c_.local_frequencies));
+        absl::StrAppend(&text_, "  let %local_angles = @angles(%now, ", frequencies, ");\n");
+      }
+    }
+    std::string x = weights_.Rows(c_.names.embedding + ".weight", {c_.vocabulary, c_.width}, "%tokens");
+    if (c_.embedding_scale != 1) absl::StrAppend(&x, " * ", FloatText(c_.embedding_scale));
+    if (!is_rotated()) {
+      std::string places = weights_.Rows(c_.names.positions + ".weight", {c_.positions, c_.width}, "%now");
+      absl::StrAppend(&x, " + ", places);
+    }
+    absl::StrAppend(&text_, "  let %x = ", x, ";\n");
+    std::vector<std::string> caches;
+    x = "%x";
+    for (int64_t i = 0; i < c_.layers; ++i) {
+      const bool is_local = has_local_layers() && c_.is_local[static_cast<size_t>(i)];
+      const std::string kind = is_local ? "%local_" : "%";
+      absl::StrAppend(&text_, "  let (%x", i, ", %k", i, ", %v", i, ") = @layer_", i, "(", x, ", %cache.", 2 * i,
+                      ", %cache.", 2 * i + 1, ", ", is_rotated() ? kind + "angles, " : "", kind, "mask);\n");
+      caches.push_back(absl::StrCat("%k", i, ", %v", i));
+      x = absl::StrCat("%x", i);
+    }
+    absl::StrAppend(&text_, "  ((", absl::StrJoin(caches, ", "), "), ", Norm(x, c_.names.norm), ")\n}\n");
+  }
+
+  static Literal FrequencyTensor(const std::vector<float>& values) {
+    return Literal::FromValues<float>(kFloat32, {static_cast<int64_t>(values.size())}, values);
+  }
+
+  void WriteHead() {
+    const bool is_tied = c_.names.head.empty() || !weights_.Has(c_.names.head + ".weight");
+    std::string weight =
+        weights_.Value((is_tied ? c_.names.embedding : c_.names.head) + ".weight", {c_.vocabulary, c_.width});
+    std::string y = absl::StrCat("nn.dense(%x, ", weight, ")");
+    if (c_.logit_cap > 0) y = absl::StrCat("@soft_cap(", y, ", ", FloatText(c_.logit_cap), ")");
+    absl::StrAppend(&text_, "def @head(%x: ", states_, ") -> ", Tensor(absl::StrCat("t, ", c_.vocabulary)), " { ", y,
+                    " }\n");
+  }
+
+  void WriteSteps() {
+    const std::string none =
+        absl::StrCat("zeros(shape=[0, ", c_.key_heads, ", ", c_.head_size, "], dtype=\"float32\")");
+    const std::string logits = Tensor(absl::StrCat(c_.vocabulary)), rows = Tensor(absl::StrCat("t, ", c_.vocabulary));
+    absl::StrAppend(&text_, "def @start() -> ", cache_, " { (",
+                    absl::StrJoin(std::vector<std::string>(static_cast<size_t>(2 * c_.layers), none), ", "), ") }\n",
+                    "def @score(%cache: ", cache_, ", %tokens: Tensor[(t), int32]) -> (", cache_, ", ", rows, ") {\n",
+                    "  let (%next, %x) = @forward(%cache, %tokens);\n  (%next, @head(%x))\n}\n");
+    absl::StrAppend(&text_, "def @read(%cache: ", cache_, ", %tokens: Tensor[(t), int32]) -> (", cache_, ", ", logits,
+                    ") {\n  let (%next, %x) = @forward(%cache, %tokens);\n",
+                    "  (%next, reshape(@head(@last_token(%x)), newshape=[-1]))\n}\n");
+    absl::StrAppend(&text_, "def @step(%cache: ", cache_, ", %token: int32) -> (", cache_, ", ", logits,
+                    ") {\n  let (%next, %x) = @forward(%cache, expand_dims(%token, axis=0));\n",
+                    "  (%next, reshape(@head(%x), newshape=[-1]))\n}\n");
+    absl::StrAppend(&text_, "def @main(%tokens: Tensor[(t), int32]) -> ", rows, " { (@score(@start(), %tokens)).1 }\n");
+  }
+
+  void WriteLoops() {
+    const std::string stops = absl::StrCat("[", absl::StrJoin(c_.stops, ", "), "]");
+    absl::StrAppend(&text_, "def @complete(%tokens: Tensor[(t), int32], %limit: int32) -> List[int32] {\n",
+                    "  let (%cache, %logits) = @read(@start(), %tokens);\n", "  @greedy(@step, %cache, %logits, ",
+                    stops, ", %limit)\n}\n");
+    absl::StrAppend(&text_, "def @stream(\n    %emit: fn (int32) -> (), %tokens: Tensor[(t), int32], %limit: int32, ",
+                    "%seed: uint64,\n    %temperature: float32, %k: int32, %p: float32, %min_p: float32) -> () {\n",
+                    "  let (%cache, %logits) = @read(@start(), %tokens);\n",
+                    "  @sampled_to(%emit, @step, %cache, %logits, ", stops,
+                    ", %limit, %seed, %temperature, %k, %p, %min_p);\n  ()\n}\n");
+  }
+
+  const DecoderConfig& c_;
+  Weights& weights_;
+  std::string states_, angles_, cache_;  // types
+  std::string text_;
+};
+
+}  // namespace
+
+std::string WriteDecoder(const DecoderConfig& config, Weights& weights) { return Writer(config, weights).Write(); }
+
+}  // namespace rvm::checkpoint

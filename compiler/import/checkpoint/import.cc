@@ -1,0 +1,207 @@
+#include "compiler/import/checkpoint/import.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/abseil.h"
+#include "base/json.h"
+#include "base/stack_guard.h"
+#include "base/status_macros.h"
+#include "base/utf8.h"
+#include "compiler/diagnostics/diagnostics.h"
+#include "compiler/import/checkpoint/config.h"
+#include "compiler/import/checkpoint/decoder.h"
+#include "compiler/import/checkpoint/gguf.h"
+#include "compiler/import/checkpoint/weights.h"
+#include "compiler/import/refusals.h"
+#include "compiler/import/safetensors.h"
+#include "compiler/ir/walk.h"
+#include "compiler/text/parser.h"
+
+namespace rvm::checkpoint {
+namespace {
+
+using importing::ImportedModel;
+using importing::ImportOptions;
+using importing::Refusals;
+
+constexpr std::string_view kConfig = "config.json", kGeneration = "generation_config.json",
+                           kWeights = "model.safetensors", kIndex = "model.safetensors.index.json";
+// Functions that a program has for its users.
+constexpr std::string_view kEntries[] = {"start", "score", "read", "step", "main", "complete", "stream"};
+constexpr size_t kMaxNamedTensors = 3;
+
+// ---- the program
+
+// Removes what no entry reaches: parts of other architectures.
+void KeepEntries(ir::Module& module) {
+  absl::flat_hash_set<std::string_view> reached;
+  std::vector<std::string_view> open(std::begin(kEntries), std::end(kEntries));
+  while (!open.empty()) {
+    std::string_view name = open.back();
+    open.pop_back();
+    if (!reached.insert(name).second) continue;
+    auto global = std::ranges::find_if(module.functions, [&](const auto& other) { return other.name == name; });
+    if (global == module.functions.end()) continue;
+    ir::ForEachExpr(global->function->body, [&](const ir::Expr* expr) {
+      if (const auto* callee = ir::DynCast<ir::GlobalExpr>(expr)) open.push_back(callee->name);
+      return true;
+    });
+  }
+  std::erase_if(module.functions, [&](const auto& global) { return !reached.contains(global.name); });
+}
+
+void WarnOfUnused(const Weights& weights, ImportedModel& model) {
+  std::vector<std::string> unused = weights.Unused();
+  // Tables that follow from the configuration.
+  std::erase_if(unused, [](const std::string& name) {
+    return absl::EndsWith(name, ".rotary_emb.inv_freq") || absl::EndsWith(name, ".attn.bias") ||
+           absl::EndsWith(name, ".attn.masked_bias") || name == "rope_freqs.weight" || name == "lm_head.weight";
+  });
+  if (unused.empty()) return;
+  std::string names;
+  for (size_t i = 0; i < std::min(unused.size(), kMaxNamedTensors); ++i) {
+    absl::StrAppend(&names, i == 0 ? "`" : ", `", Abseil(ReadableText(unused[i])), "`");
+  }
+  model.warnings.push_back(absl::StrCat("the architecture does not use ", unused.size(),
+                                        unused.size() == 1 ? " tensor: " : " tensors: ", names,
+                                        unused.size() > kMaxNamedTensors ? ", ..." : ""));
+}
+
+absl::StatusOr<ImportedModel> BuildModel(const DecoderConfig& config, const StoredTensors& tensors, Refusals& refusals,
+                                         const ImportOptions& options) {
+  Weights weights(tensors, refusals);
+  CheckSizes(config, refusals);
+  std::string text;
+  // Without sizes nothing can be said about tensors.
+  const bool has_sizes = config.layers > 0 && config.key_heads > 0 && config.head_size > 0;
+  if (has_sizes) text = WriteDecoder(config, weights);
+  if (options.coverage != nullptr) refusals.AddTo(*options.coverage);
+  RVM_RETURN_IF_ERROR(importing::Readable(refusals.ToStatus()));
+  ImportedModel model;
+  diagnostics::Diagnostics diagnostics(options.sources);
+  uint32_t source = options.sources->Add(absl::StrCat(options.name, ": program"), std::move(text));
+  bool is_read = WithStack([&] { return text::ParseModule(source, model.module, diagnostics); });
+  if (!is_read)
+    return absl::InternalError(absl::StrCat("the program of the model is malformed\n", diagnostics.Render()));
+  KeepEntries(model.module);
+  WarnOfUnused(weights, model);
+  model.weights = weights.TakeValues();
+  model.inputs = {"tokens"};
+  model.outputs = {"logits"};
+  return model;
+}
+
+absl::Status CheckOptions(const ImportOptions& options) {
+  if (options.frozen.empty() && options.shapes.empty()) return absl::OkStatus();
+  const std::string& name = options.frozen.empty() ? options.shapes.begin()->first : options.frozen.begin()->first;
+  return absl::InvalidArgumentError(
+      absl::StrCat("saw an extent or a value for the input `", name, "`; a model of weights has no such options"));
+}
+
+// ---- folders
+
+absl::StatusOr<JsonValue> ParseObject(std::string_view name, importing::Bytes bytes) {
+  absl::StatusOr<JsonValue> json = ParseJson({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  if (!json.ok()) return absl::InvalidArgumentError(absl::StrCat(Abseil(name), ": ", json.status().message()));
+  if (json->AsObject() == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat(Abseil(name), ": expected a JSON object"));
+  return json;
+}
+
+absl::Status AddShard(const std::string& name, const importing::ExternalFiles& files, StoredTensors& tensors) {
+  RVM_ASSIGN_OR_RETURN(importing::FileBytes file, files(name));
+  constexpr size_t kLengthBytes = 8;
+  if (file.bytes.size() < kLengthBytes) return absl::InvalidArgumentError(absl::StrCat(name, ": no .safetensors file"));
+  absl::StatusOr<std::vector<importing::SafetensorsEntry>> entries = importing::ListSafetensors(file.bytes);
+  if (!entries.ok()) return absl::InvalidArgumentError(absl::StrCat(name, ": ", entries.status().message()));
+  for (importing::SafetensorsEntry& entry : *entries) {
+    StoredTensor tensor{
+        .type = std::move(entry.type), .shape = std::move(entry.shape), .data = {entry.elements, file.owner}};
+    if (!tensors.emplace(entry.name, std::move(tensor)).second)
+      return absl::InvalidArgumentError(absl::StrCat(name, ": tensor `", entry.name, "` is in another file, too"));
+  }
+  return absl::OkStatus();
+}
+
+// The files that the index names, each once.
+absl::StatusOr<std::vector<std::string>> ShardsOf(const importing::ExternalFiles& files) {
+  if (files(kWeights).ok()) return std::vector<std::string>{std::string(kWeights)};
+  absl::StatusOr<importing::FileBytes> file = files(kIndex);
+  if (!file.ok()) {
+    return absl::NotFoundError(
+        absl::StrCat("expected `", Abseil(kWeights), "` or `", Abseil(kIndex), "`: ", file.status().message()));
+  }
+  RVM_ASSIGN_OR_RETURN(JsonValue index, ParseObject(kIndex, file->bytes));
+  const JsonValue* map = index.Find("weight_map");
+  const JsonValue::Object* named = map == nullptr ? nullptr : map->AsObject();
+  if (named == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat(Abseil(kIndex), ": expected an object `weight_map`"));
+  std::vector<std::string> names;
+  for (const JsonValue& value : named->values) {
+    const std::string* name = value.AsString();
+    // A name in the folder itself, so that an index does not lead out of it.
+    if (name == nullptr || name->empty() || absl::StrContains(*name, '/') || absl::StartsWith(*name, "."))
+      return absl::InvalidArgumentError(
+          absl::StrCat(Abseil(kIndex), ": expected names of files in the folder in `weight_map`"));
+    names.push_back(*name);
+  }
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+}  // namespace
+
+void CheckSizes(const DecoderConfig& config, Refusals& refusals) {
+  auto refuse = [&](std::string_view what, std::string_view why) {
+    refusals.Add("sizes", std::string(what), absl::InvalidArgumentError(Abseil(why)));
+  };
+  if (config.key_heads > 0 && config.heads % config.key_heads != 0) {
+    refuse("heads", absl::StrCat("saw ", config.heads, " heads of queries and ", config.key_heads,
+                                 " of keys; expected a multiple"));
+  }
+  if (config.positions == 0 && config.head_size % 2 != 0)
+    refuse("heads", absl::StrCat("saw heads of ", config.head_size, " elements; expected an even number"));
+}
+
+absl::StatusOr<ImportedModel> ImportTensors(const JsonValue& config, const JsonValue& generation,
+                                            const StoredTensors& tensors, const ImportOptions& options) {
+  Refusals refusals;
+  DecoderConfig decoder = ConfigOfFolder(config, generation, tensors, refusals);
+  return BuildModel(decoder, tensors, refusals, options);
+}
+
+absl::StatusOr<ImportedModel> ImportFolder(const importing::FileBytes& file, const ImportOptions& options) {
+  RVM_RETURN_IF_ERROR(CheckOptions(options));
+  RVM_ASSIGN_OR_RETURN(JsonValue config, ParseObject(kConfig, file.bytes));
+  if (options.files == nullptr)
+    return absl::InvalidArgumentError("weights lie beside a config.json; this one is in memory");
+  JsonValue generation;
+  if (absl::StatusOr<importing::FileBytes> other = options.files(kGeneration); other.ok()) {
+    RVM_ASSIGN_OR_RETURN(generation, ParseObject(kGeneration, other->bytes));
+  }
+  RVM_ASSIGN_OR_RETURN(std::vector<std::string> shards, ShardsOf(options.files));
+  StoredTensors tensors;
+  for (const std::string& shard : shards) RVM_RETURN_IF_ERROR(AddShard(shard, options.files, tensors));
+  return ImportTensors(config, generation, tensors, options);
+}
+
+absl::StatusOr<ImportedModel> ImportGguf(const importing::FileBytes& file, const ImportOptions& options) {
+  RVM_RETURN_IF_ERROR(CheckOptions(options));
+  RVM_ASSIGN_OR_RETURN(Gguf gguf, ReadGguf(file));
+  Refusals refusals;
+  DecoderConfig config = ConfigOfGguf(gguf, refusals);
+  return BuildModel(config, gguf.tensors, refusals, options);
+}
+
+}  // namespace rvm::checkpoint

@@ -1,0 +1,53 @@
+// Weights: the tensors of a model as free variables of its program.
+#ifndef RVM_COMPILER_IMPORT_CHECKPOINT_WEIGHTS_H_
+#define RVM_COMPILER_IMPORT_CHECKPOINT_WEIGHTS_H_
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/literal.h"
+#include "compiler/import/checkpoint/stored_tensor.h"
+#include "compiler/import/refusals.h"
+
+namespace rvm::checkpoint {
+
+class Weights {
+ public:
+  // Refuses tensors of types that are not supported, all of them. The arguments must outlive this.
+  Weights(const StoredTensors& tensors, importing::Refusals& refusals);
+
+  bool Has(std::string_view name) const { return tensors_.contains(name); }
+  // Returns the elements of a tensor, in float32, as a Relay expression in parentheses. Refuses a tensor that is
+  // missing or has another shape.
+  std::string Value(std::string_view name, const Shape& shape);
+  // The rows of a matrix whose numbers `index` gives, an expression.
+  std::string Rows(std::string_view name, const Shape& shape, std::string_view index);
+  // Declares a constant that no file has, and returns the variable.
+  std::string Declare(std::string_view name, Literal value);
+
+  // A `free_var` for each constant, a line each.
+  const std::string& declarations() const { return declarations_; }
+  std::map<std::string, Literal, std::less<>> TakeValues() { return std::move(values_); }
+  // Names of tensors that no expression has, in order.
+  std::vector<std::string> Unused() const;
+
+ private:
+  // Null: refused.
+  const StoredTensor* Find(std::string_view name, const Shape& shape);
+  // The variable of a part of the tensor.
+  const std::string& VariableOf(const std::string& name, const StoredTensor& tensor, std::string_view suffix);
+
+  const StoredTensors& tensors_;
+  importing::Refusals& refusals_;
+  std::map<std::string, std::map<std::string, std::string, std::less<>>, std::less<>> variables_;  // by name and suffix
+  std::string declarations_;
+  std::map<std::string, Literal, std::less<>> values_;
+};
+
+}  // namespace rvm::checkpoint
+
+#endif  // RVM_COMPILER_IMPORT_CHECKPOINT_WEIGHTS_H_

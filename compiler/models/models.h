@@ -1,0 +1,13 @@
+// Parts of language models as Relay (decoder.relay), linked into the compiler.
+#ifndef RVM_COMPILER_MODELS_MODELS_H_
+#define RVM_COMPILER_MODELS_MODELS_H_
+
+#include <string_view>
+
+namespace rvm::models {
+
+std::string_view DecoderText();
+
+}  // namespace rvm::models
+
+#endif  // RVM_COMPILER_MODELS_MODELS_H_

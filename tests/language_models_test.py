@@ -1,0 +1,298 @@
+"""Weights without graphs: folders and GGUF files as programs, beside the logits and texts of transformers
+(tests/models/make.py writes them)."""
+
+import json
+import os
+import shutil
+import struct
+import tempfile
+
+import numpy as np
+
+import gguf
+import in_process
+import relayvm
+
+FIXTURES = os.path.join(relayvm.ROOT, "tests", "models")
+FAMILIES = ("gemma", "gemma2", "gemma3", "gpt2", "llama", "mistral", "qwen2", "qwen3")
+PLACES = (1, 63, 64, 65, 200)
+PROMPT, COMPLETION = 9, 40
+CLOSE = {"rtol": 1e-5, "atol": 3e-5}
+
+# Reads the first tokens at once and the others one by one: the logits behind each number of them in %places.
+STEPS = """import "model" as @model;
+def @steps(%tokens: Tensor[(t), int32], %first: int32, %last: int32) {
+  let %start = @model.read(@model.start(), take(%tokens, arange(0, %first, 1)));
+  @go(%tokens, %first, %last, %start.0, %start.1)
+}
+def @go(%tokens: Tensor[(t), int32], %at: int32, %last: int32, %cache: CACHE, %logits: Tensor[(v), float32])
+    -> Tensor[(v), float32] {
+  if (%at == %last) { %logits } else {
+    let (%next, %more) = @model.step(%cache, take(%tokens, %at));
+    @go(%tokens, %at + 1, %last, %next, %more)
+  }
+}
+"""
+LOOPS = """import "model" as @model;
+def @greedy_text(%tokens: Tensor[(t), int32], %limit: int32) -> List[int32] {
+  let (%cache, %logits) = @model.read(@model.start(), %tokens);
+  @greedy(@model.step, %cache, %logits, [2], %limit)
+}
+def @beam_texts(%tokens: Tensor[(t), int32], %width: int32, %limit: int32) -> List[(float32, List[int32])] {
+  let (%cache, %logits) = @model.read(@model.start(), %tokens);
+  @beam_search(@model.step, %cache, %logits, %width, [2], %limit, 1f, False)
+}
+def @sampled_text(%tokens: Tensor[(t), int32], %limit: int32, %seed: uint64) -> List[int32] {
+  let (%cache, %logits) = @model.read(@model.start(), %tokens);
+  @sampled(@model.step, %cache, %logits, [2], %limit, %seed, 0.5f, 1, 1f, 0f)
+}
+"""
+
+
+def write_safetensors(path, tensors):
+    """`tensors`: arrays by name, written in float32."""
+    tensors = {name: np.ascontiguousarray(array, "<f4") for name, array in tensors.items()}
+    header, offset = {}, 0
+    for name, array in tensors.items():
+        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [offset, offset + array.nbytes]}
+        offset += array.nbytes
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for array in tensors.values():
+            file.write(array.tobytes())
+
+
+class Case(relayvm.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def compile(self, source, *options):
+        output = self.path(os.path.basename(source.rstrip("/")) + ".rvm")
+        relayvm.must(relayvm.COMPILER, "compile", source, "-o", output, *options)
+        return output
+
+    def program(self, text, model):
+        """A program that imports the fixture as "model"."""
+        shutil.copytree(os.path.join(FIXTURES, model), self.path("model"))
+        with open(self.path("main.relay"), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path("main.relay")
+
+    def error(self, source):
+        done = relayvm.run(relayvm.COMPILER, "check", source)
+        self.assertNotEqual(done.returncode, 0)
+        return done.stderr
+
+
+class Folders(Case):
+    def test_families(self):
+        """All logits at once, and a text by @complete, as transformers has them."""
+        for family in FAMILIES:
+            with self.subTest(family):
+                folder = os.path.join(FIXTURES, family)
+                with np.load(os.path.join(folder, "expected.npz")) as file:
+                    expected = dict(file)
+                model = in_process.load(self.compile(folder, "--entry", "main", "--entry", "complete"))
+                tokens = expected["tokens"]
+                for length in PLACES:
+                    row = model(tokens[:length])[-1]
+                    np.testing.assert_allclose(row, expected["logits"][PLACES.index(length)], **CLOSE)
+                text = model["complete"](tokens[:PROMPT], COMPLETION)
+                self.assertEqual([int(token) for token in text], expected["completion"].tolist())
+
+    def test_caches(self):
+        """Tokens one by one behind prompts of three lengths, through caches of each number of tokens."""
+        for family, options in (("llama", ["-O3"]), ("gpt2", ["-O0"]), ("gemma2", ["--target", "portable"])):
+            with self.subTest(family):
+                shutil.rmtree(self.path("model"), ignore_errors=True)
+                cache = relayvm.must(relayvm.COMPILER, "check", os.path.join(FIXTURES, family), "--types")
+                (line,) = [line for line in cache.splitlines() if line.startswith("@start:")]
+                program = self.program(STEPS.replace("CACHE", line.split("-> ")[1]), family)
+                model = in_process.load(self.compile(program, "--entry", "steps", *options))
+                with np.load(os.path.join(FIXTURES, family, "expected.npz")) as file:
+                    tokens, logits = file["tokens"], file["logits"]
+                for first in (1, 8, 63):
+                    for place, row in zip(PLACES, logits):
+                        if place >= first:
+                            got = model["steps"](tokens, first, place)
+                            np.testing.assert_allclose(got, row, **CLOSE)
+
+    def test_loops(self):
+        """A step that is imported is one for the loops of the Prelude."""
+        with np.load(os.path.join(FIXTURES, "llama", "expected.npz")) as file:
+            tokens, completion = file["tokens"][:PROMPT], file["completion"].tolist()
+        model = in_process.load(self.compile(self.program(LOOPS, "llama")))
+        as_list = lambda text: [int(token) for token in text]
+        self.assertEqual(as_list(model["greedy_text"](tokens, COMPLETION)), completion)
+        self.assertEqual(as_list(model["sampled_text"](tokens, COMPLETION, 3)), completion)  # of 1 candidate
+        (_, text), *_ = model["beam_texts"](tokens, 1, 5)
+        self.assertEqual(as_list(text), completion[:5])
+        scores = [float(score) for score, _ in model["beam_texts"](tokens, 4, 5)]
+        self.assertEqual(scores, sorted(scores, reverse=True))
+
+    def test_stream(self):
+        path = self.compile(os.path.join(FIXTURES, "qwen2"), "--entry", "stream")
+        with np.load(os.path.join(FIXTURES, "qwen2", "expected.npz")) as file:
+            tokens, completion = file["tokens"][:PROMPT], file["completion"].tolist()
+        text = "[" + ", ".join(map(str, tokens)) + "]"
+        shown = relayvm.must(relayvm.RUNTIME, path, "--entry", "stream", text, "6", "1u64", "0.0", "0", "1.0", "0.0")
+        self.assertEqual([int(line) for line in shown.split()[:6]], completion[:6])
+
+    def test_refusals(self):
+        """All at once, with what was seen and what was expected."""
+        shutil.copytree(os.path.join(FIXTURES, "llama"), self.path("model"))
+        with open(self.path("model/config.json"), encoding="utf-8") as file:
+            config = json.load(file)
+
+        def error(**changes):
+            with open(self.path("model/config.json"), "w", encoding="utf-8") as file:
+                json.dump({**config, **changes}, file)
+            return self.error(self.path("model"))
+
+        shown = error(hidden_act="mish", rope_parameters={"rope_type": "yarn", "rope_theta": 1e4}, intermediate_size=47)
+        self.assertIn("`hidden_act`", shown)
+        self.assertIn("saw `mish`; expected `silu`", shown)
+        self.assertIn("saw `yarn`; expected `default`, `linear` or `llama3`", shown)
+        self.assertIn("it has (48, 32); expected (47, 32)", shown)
+        self.assertIn("saw `bert`; expected `gemma`", error(model_type="bert"))
+        self.assertIn("it is missing", error(num_hidden_layers=3))
+        self.assertIn("expected a number from 1 to 2147483648", error(hidden_size=-1))
+        self.assertIn("expected a multiple", error(num_attention_heads=5, head_dim=8))
+        self.assertIn("saw `gptq`", error(quantization_config={"quant_method": "gptq"}))
+        os.remove(self.path("model/model.safetensors"))
+        self.assertIn("expected `model.safetensors` or", error())
+        with open(self.path("model/model.safetensors.index.json"), "w", encoding="utf-8") as file:
+            json.dump({"weight_map": {"x": "../secret.safetensors"}}, file)
+        self.assertIn("expected names of files in the folder", error())
+
+    def test_unused_tensors_are_named(self):
+        shutil.copytree(os.path.join(FIXTURES, "gpt2"), self.path("model"))
+        write_safetensors(self.path("model/extra.safetensors"), {"score.weight": np.zeros((2, 2))})
+        shutil.move(self.path("model/model.safetensors"), self.path("model/first.safetensors"))
+        with open(self.path("model/model.safetensors.index.json"), "w", encoding="utf-8") as file:
+            json.dump({"weight_map": {"a": "first.safetensors", "b": "extra.safetensors"}}, file)
+        done = relayvm.run(relayvm.COMPILER, "check", self.path("model"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("does not use 1 tensor: `score.weight`", done.stderr)
+
+
+class GgufFiles(Case):
+    """Random blocks, beside a folder with the same weights in float32."""
+    WIDTH, HEADS, KEY_HEADS, INNER, VOCABULARY, LAYERS = 256, 8, 4, 512, 96, 2
+    KINDS = {"attn_q": "Q4_K", "attn_k": "Q8_0", "attn_v": "Q4_0", "attn_output": "Q6_K", "ffn_gate": "F16",
+             "ffn_up": "BF16", "ffn_down": "Q4_K"}
+    NAMES = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
+             "attn_output": "self_attn.o_proj", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
+             "ffn_down": "mlp.down_proj", "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
+
+    def metadata(self, architecture="llama", **changes):
+        own = {"block_count": self.LAYERS, "embedding_length": self.WIDTH, "feed_forward_length": self.INNER,
+               "attention.head_count": self.HEADS, "attention.head_count_kv": self.KEY_HEADS, "rope.freq_base": 5000.0,
+               "attention.layer_norm_rms_epsilon": 1e-5, **changes}
+        return {"general.architecture": architecture, "tokenizer.ggml.tokens": ["a", "b"],
+                "tokenizer.ggml.scores": [0.0, 1.0], "tokenizer.ggml.eos_token_id": 2,
+                **{f"{architecture}.{key}": given for key, given in own.items()}}
+
+    def make(self, architecture):
+        """Tensors of the file, and those of the folder."""
+        dice = np.random.default_rng(5)
+        size = self.WIDTH // self.HEADS
+        shapes = {"attn_q": (self.WIDTH, self.WIDTH), "attn_k": (self.KEY_HEADS * size, self.WIDTH),
+                  "attn_v": (self.KEY_HEADS * size, self.WIDTH), "attn_output": (self.WIDTH, self.WIDTH),
+                  "ffn_gate": (self.INNER, self.WIDTH), "ffn_up": (self.INNER, self.WIDTH),
+                  "ffn_down": (self.WIDTH, self.INNER)}
+        stored, floats = {}, {}
+
+        def add(name, other, kind, shape, **given):
+            stored[name], values = gguf.random(dice, kind, shape, **given)
+            if architecture == "llama" and name.endswith(("attn_q.weight", "attn_k.weight")):
+                # Elements that are rotated together are neighbours in the file, halves of heads in the folder.
+                pairs = values.reshape(-1, size // 2, 2, shape[1])
+                values = pairs.swapaxes(1, 2).reshape(shape)
+            floats[other] = values
+
+        add("token_embd.weight", "model.embed_tokens.weight", "Q6_K", (self.VOCABULARY, self.WIDTH))
+        add("output.weight", "lm_head.weight", "Q8_0", (self.VOCABULARY, self.WIDTH))
+        add("output_norm.weight", "model.norm.weight", "F32", (self.WIDTH,), shift=1)
+        for i in range(self.LAYERS):
+            for name, kind in self.KINDS.items():
+                add(f"blk.{i}.{name}.weight", f"model.layers.{i}.{self.NAMES[name]}.weight", kind, shapes[name])
+            for name in ("attn_norm", "ffn_norm"):
+                add(f"blk.{i}.{name}.weight", f"model.layers.{i}.{self.NAMES[name]}.weight", "F32", (self.WIDTH,), shift=1)
+        return stored, floats
+
+    def write_folder(self, floats, model_type):
+        os.mkdir(self.path("floats"))
+        config = {"model_type": model_type, "num_hidden_layers": self.LAYERS, "hidden_size": self.WIDTH,
+                  "intermediate_size": self.INNER, "vocab_size": self.VOCABULARY, "num_attention_heads": self.HEADS,
+                  "num_key_value_heads": self.KEY_HEADS, "rope_theta": 5000.0, "rms_norm_eps": 1e-5}
+        with open(self.path("floats/config.json"), "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        write_safetensors(self.path("floats/model.safetensors"), floats)
+        return self.path("floats")
+
+    def test_quantised(self):
+        tokens = np.random.default_rng(1).integers(0, self.VOCABULARY, 70).astype("int32")
+        for architecture, target in (("llama", "host"), ("qwen2", "host"), ("llama", "portable")):
+            with self.subTest(architecture, target=target):
+                shutil.rmtree(self.path("floats"), ignore_errors=True)
+                stored, floats = self.make(architecture)
+                path = self.path("model.gguf")
+                gguf.write(path, self.metadata(architecture), stored)
+                expected = in_process.load(self.compile(self.write_folder(floats, architecture), "--entry", "main"))
+                model = in_process.load(self.compile(path, "--entry", "main", "--target", target))
+                for length in (1, 64, 70) if target == "host" else (3,):
+                    got, want = model(tokens[:length]), expected(tokens[:length])
+                    self.assertGreater(np.ptp(want, axis=1).min(), 1)
+                    np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-4)
+
+    def test_weights_keep_their_form(self):
+        stored, _ = self.make("llama")
+        path = self.path("model.gguf")
+        gguf.write(path, self.metadata(), stored)
+        relayvm.must(relayvm.COMPILER, "import", path, "-o", self.path("model.relay"))
+        weights = os.path.getsize(self.path("model.safetensors"))
+        self.assertLess(weights, 1.1 * os.path.getsize(path))
+        # A step has its weights once, but for the table of embeddings, which is also the one of rows.
+        step = self.compile(path, "--entry", "step")
+        self.assertLess(os.path.getsize(step), 1.5 * os.path.getsize(path))
+
+    def test_refusals(self):
+        stored, _ = self.make("llama")
+        path = self.path("model.gguf")
+        stored["blk.0.attn_q.weight"] = ("Q5_K", (256, 256), bytes(256 * 176))
+        stored["blk.1.attn_q.weight"] = ("?", (256, 256), b"")
+        gguf.write(path, self.metadata(**{"rope.scaling.type": "yarn"}), stored)
+        shown = self.error(path)
+        self.assertIn("Q5_K: tensors of this type are not supported; expected F32, F16, BF16, Q8_0, Q4_0, Q4_K or Q6_K "
+                      "(`blk.0.attn_q.weight`)", shown)
+        self.assertIn("type 99: tensors of this type", shown)
+        self.assertIn("saw `yarn`; expected `none` or `linear`", shown)
+        gguf.write(path, self.metadata("mamba"), stored)
+        shown = self.error(path)
+        self.assertIn("saw `mamba`; expected one of gemma", shown)
+        self.assertIn("Q5_K: tensors of this type", shown)
+        gguf.write(path, self.metadata(), stored, version=1)
+        self.assertIn("saw GGUF of version 1; expected 2 or 3", self.error(path))
+        with open(path, "wb") as file:
+            file.write(b"GGML")
+        self.assertIn("begins with `GGML`; expected GGUF", self.error(path))
+        self.assertIn("has no such options", relayvm.run(relayvm.COMPILER, "check", path, "--shape", "x=1").stderr)
+
+    def test_damaged_files(self):
+        """Each prefix, and files with a byte changed in the header: a message, or a program."""
+        stored, _ = self.make("llama")
+        path = self.path("model.gguf")
+        gguf.write(path, self.metadata(), stored)
+        with open(path, "rb") as file:
+            content = file.read()
+        for size in (0, 3, 8, 20, 24, 60, 300, 1000, len(content) // 2):
+            with open(path, "wb") as file:
+                file.write(content[:size])
+            self.assertIn("model.gguf", self.error(path))
