@@ -48,13 +48,15 @@ class PrimitiveLowering {
   // `derived` with the extents that `type`, the type of a call whose shape an argument decides, says in constants and
   // in variables of the parameters' types: values of elements are known only when the kernel is called.
   const ir::Type* Refined(const ir::Type* derived, const ir::Type* type);
-  // `dim` over symbols: the same variable is the same symbol; anything else unknown is a new one.
+  // `dim` over symbols: the same variable is the same symbol, and so is the same expression of variables; anything else
+  // unknown is a new one.
   Dim SymbolFor(const Dim& dim);
 
   ir::Arena& arena_;
   LoweredKernel kernel_;
   absl::flat_hash_map<const ir::Var*, Binding> bindings_;
   absl::flat_hash_map<int64_t, Dim> symbol_of_variable_;
+  absl::flat_hash_map<std::string, Dim> symbol_of_expression_;  // by canonical text
 };
 
 Dim PrimitiveLowering::SymbolFor(const Dim& dim) {
@@ -63,7 +65,13 @@ Dim PrimitiveLowering::SymbolFor(const Dim& dim) {
     int64_t id = kernel_.desc.num_symbols++;
     return Dim::Var(id, absl::StrCat("s", id));
   };
-  if (dim.kind() != DimKind::kVar) return fresh();
+  if (dim.kind() != DimKind::kVar) {
+    std::string text = CanonicalText(dim);
+    if (text.empty()) return fresh();
+    auto [it, added] = symbol_of_expression_.try_emplace(std::move(text));
+    if (added) it->second = fresh();
+    return it->second;
+  }
   auto [it, added] = symbol_of_variable_.try_emplace(dim.id());
   if (added) it->second = fresh();
   return it->second;

@@ -18,13 +18,25 @@ std::optional<ir::Attrs> WithDefaults(const OpDef& op, ir::Attrs attrs) {
 
 absl::StatusOr<const ir::Type*> ResultType(ir::Arena& arena, const OpDef& op, const ir::Attrs& attrs,
                                            const std::vector<ir::Expr*>& args) {
+  return ResultType(arena, op, attrs, args, [](size_t) { return std::vector<Dim>(); });
+}
+
+absl::StatusOr<const ir::Type*> ResultType(ir::Arena& arena, const OpDef& op, const ir::Attrs& attrs,
+                                           const std::vector<ir::Expr*>& args,
+                                           const std::function<std::vector<Dim>(size_t arg)>& elements) {
   std::vector<const Literal*> values;
   for (const ir::Expr* arg : args) {
     const auto* constant = ir::DynCast<ir::Constant>(arg);
     values.push_back(constant == nullptr ? nullptr : &constant->literal);
   }
-  RVM_ASSIGN_OR_RETURN(DerivedResult derived, DeriveResult(op, attrs, ir::TypesOf(args), values, arena,
-                                                           [](size_t, int64_t) { return Dim::Any(); }));
+  KnownValues known = [&](size_t arg, int64_t element) -> std::optional<Dim> {
+    std::vector<Dim> dims = elements(arg);
+    auto at = static_cast<size_t>(element);
+    return at < dims.size() && !ContainsAny(dims[at]) ? std::optional(dims[at]) : std::nullopt;
+  };
+  ValueDims value_dims = [&](size_t arg, int64_t element) { return known(arg, element).value_or(Dim::Any()); };
+  RVM_ASSIGN_OR_RETURN(DerivedResult derived,
+                       DeriveResult(op, attrs, ir::TypesOf(args), values, arena, value_dims, known));
   return derived.result;
 }
 

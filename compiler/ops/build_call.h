@@ -2,11 +2,14 @@
 #ifndef RVM_COMPILER_OPS_BUILD_CALL_H_
 #define RVM_COMPILER_OPS_BUILD_CALL_H_
 
+#include <cstddef>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/dim.h"
 #include "compiler/ir/build.h"
 #include "compiler/ops/op_def.h"
 
@@ -20,6 +23,12 @@ std::optional<ir::Attrs> WithDefaults(const OpDef& op, ir::Attrs attrs);
 // REQUIRES: attributes with their defaults; arguments of types without holes.
 absl::StatusOr<const ir::Type*> ResultType(ir::Arena& arena, const OpDef& op, const ir::Attrs& attrs,
                                            const std::vector<ir::Expr*>& args);
+
+// The same where `elements` gives the elements of arguments that decide extents, over the extents of the program's
+// tensors; empty for an argument that is not known (dim_values.h).
+absl::StatusOr<const ir::Type*> ResultType(ir::Arena& arena, const OpDef& op, const ir::Attrs& attrs,
+                                           const std::vector<ir::Expr*>& args,
+                                           const std::function<std::vector<Dim>(size_t arg)>& elements);
 
 // The arguments of a call of `op`, counts that are floating-point numbers as int64.
 std::vector<ir::Expr*> WithIntegerCounts(const ir::Builder& at, const OpDef& op, std::vector<ir::Expr*> args);

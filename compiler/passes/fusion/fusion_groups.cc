@@ -308,6 +308,9 @@ void FusionPlan::Group(const absl::flat_hash_map<const ir::Var*, ir::Var*>& rena
     groups_.push_back(std::move(group));
     if (options_.opt_level >= 1) JoinProducers(i);
   }
+  for (uint32_t i = 0; i < groups_.size() && options_.opt_level >= 2; ++i) {
+    if (groups_[i].members.size() > 1) SinkCopies(i);
+  }
   for (uint32_t i = 0, size = static_cast<uint32_t>(groups_.size()); i < size; ++i) {
     if (groups_[i].members.size() > 1) SplitLargeExtents(i, renamed);
   }

@@ -100,6 +100,10 @@ class FusionPlan {
   bool AreOfOneLevel(const FusionGroup& producer, const FusionGroup& consumer) const;
   bool IsSmallEnough(const FusionGroup& producer, const FusionGroup& consumer) const;
   void Merge(uint32_t producer, uint32_t consumer);
+  bool IsCopy(uint32_t step) const;
+  std::optional<uint32_t> OnlyReader(uint32_t step, uint32_t group) const;
+  std::vector<uint32_t> CopiesUpTo(uint32_t leaf, uint32_t group, uint32_t reader) const;
+  void SinkCopies(uint32_t group);
   void SplitLargeExtents(uint32_t group, const absl::flat_hash_map<const ir::Var*, ir::Var*>& renamed);
   void SplitOffViews(uint32_t group);
   bool IsView(uint32_t step) const;

@@ -32,6 +32,14 @@ int NodesOf(const ir::Type* type) {
 
 }  // namespace
 
+Dim KernelExtents::SymbolFor(const Dim& dim) {
+  std::string text = CanonicalText(dim);
+  if (text.empty()) return Symbol();
+  auto [it, added] = symbols_.try_emplace(std::move(text));
+  if (added) it->second = Symbol();
+  return it->second;
+}
+
 const ir::Type* KernelExtents::OverSymbols(const ir::Type* type) {
   if (const auto* tuple = ir::DynCast<ir::TupleType>(type)) {
     std::vector<const ir::Type*> fields;
@@ -42,7 +50,7 @@ const ir::Type* KernelExtents::OverSymbols(const ir::Type* type) {
   if (tensor == nullptr) return type;
   Dims dims;
   for (const Dim& dim : tensor->shape.dims) {
-    dims.push_back(dim.is_const() || dim.kind() == DimKind::kVar ? dim : Symbol());
+    dims.push_back(dim.is_const() || dim.kind() == DimKind::kVar ? dim : SymbolFor(dim));
   }
   return ir::MakeTensorType(arena_, std::move(dims), tensor->dtype.dtype);
 }
@@ -100,6 +108,7 @@ bool KernelExtents::Add(const FusionStep& step) {
 
 void KernelExtents::Clear() {
   types_.clear();
+  symbols_.clear();
   nodes_ = 0;
   is_empty_ = true;
 }

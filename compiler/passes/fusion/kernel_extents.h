@@ -3,6 +3,7 @@
 #define RVM_COMPILER_PASSES_FUSION_KERNEL_EXTENTS_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "compiler/passes/fusion/fusion_groups.h"
@@ -25,6 +26,7 @@ class KernelExtents {
  private:
   const ir::Type* TypeOf(const ir::Expr* atom);
   const ir::Type* OverSymbols(const ir::Type* type);
+  Dim SymbolFor(const Dim& dim);
   Dim Symbol() { return Dim::Var(next_symbol_++, "s"); }
   const ir::Type* ResultOf(const FusionStep& step, int& nodes);
   void Define(const FusionStep& step, const ir::Type* result);
@@ -32,6 +34,7 @@ class KernelExtents {
   ir::Arena& arena_;
   const Renaming& renamed_;
   absl::flat_hash_map<const ir::Var*, const ir::Type*> types_;  // over symbols
+  absl::flat_hash_map<std::string, Dim> symbols_;               // of expressions, by canonical text
   // Beyond the ids of the program's own variables.
   int64_t next_symbol_ = int64_t{1} << 50;
   int nodes_ = 0;

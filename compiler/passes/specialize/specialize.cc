@@ -42,6 +42,7 @@
 #include "compiler/ir/match_types.h"
 #include "compiler/ops/blocked_layout.h"
 #include "compiler/ops/build_call.h"
+#include "compiler/ops/dim_values.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
@@ -104,7 +105,15 @@ struct Instance {
 class Specializer : public Rewriter {
  public:
   Specializer(const ir::Module& module, PolymorphicTypes& types, diagnostics::Diagnostics& diagnostics)
-      : Rewriter(*module.arena), module_(module), types_(types), diagnostics_(diagnostics) {
+      : Rewriter(*module.arena),
+        module_(module),
+        types_(types),
+        diagnostics_(diagnostics),
+        evaluator_([](const Expr* expr) { return expr->type; },
+                   [this](const ir::Var* var) -> const Expr* {
+                     auto found = values_.find(var);
+                     return found == values_.end() ? nullptr : found->second;
+                   }) {
     for (const ir::GlobalFunction& function : module.functions) sources_[function.name] = &function;
   }
 
@@ -149,6 +158,8 @@ class Specializer : public Rewriter {
   absl::flat_hash_map<std::string_view, const ir::GlobalFunction*> sources_;
   absl::flat_hash_map<const ir::Var*, ir::Var*> vars_;
   absl::flat_hash_map<const ir::Var*, LocalFunction> locals_;
+  absl::flat_hash_map<const ir::Var*, const Expr*> values_;  // of the variables that lets bind in the result
+  ops::DimEvaluator evaluator_;
   absl::flat_hash_map<std::string, std::string> names_;  // by source and arguments
   absl::flat_hash_map<const ir::GlobalFunction*, size_t> counts_;
   std::deque<Instance> pending_;
@@ -273,7 +284,11 @@ const ir::Type* Specializer::RewriteType(const ir::Type* type) {
 
 void Specializer::RewriteLet(const ir::Let& let, std::vector<Binding>& chain) {
   const auto* function = DynCast<ir::Function>(let.value);
-  if (function == nullptr || !IsPolymorphic(function->type_params)) return Rewriter::RewriteLet(let, chain);
+  if (function == nullptr || !IsPolymorphic(function->type_params)) {
+    Rewriter::RewriteLet(let, chain);
+    values_[chain.back().var] = chain.back().value;
+    return;
+  }
   // Its instances are inserted here once all uses are known.
   locals_[let.var] = LocalFunction{&let, scope_, {}};
   chain.push_back({let.var, nullptr, let.span});
@@ -485,7 +500,11 @@ Expr* Specializer::EtaExpand(Expr* callee, const Expr* original) {
 // An operator whose result type inference knew only in terms of the type parameters.
 Expr* Specializer::CheckOperator(ir::Call* call) {
   const ops::OpDef& op = *ir::OpCallee(call);
-  absl::StatusOr<const ir::Type*> own = ops::ResultType(arena_, op, call->attrs, call->args);
+  absl::StatusOr<const ir::Type*> own =
+      ops::ResultType(arena_, op, call->attrs, call->args, [&](size_t arg) -> std::vector<Dim> {
+        bool decides = op.inputs[arg].decides_shape || op.inputs[arg].may_decide_shape;
+        return decides ? evaluator_.Elements(call->args[arg]) : std::vector<Dim>();
+      });
   if (!own.ok()) {
     ReportOperator(*call, std::string(own.status().message()));
     return call;
@@ -501,6 +520,7 @@ Expr* Specializer::CheckOperator(ir::Call* call) {
   // The let checks the extents.
   ir::Var* var = At(call->span).Var("r", call->type);
   call->type = *own;
+  values_[var] = call;
   return MakeLets(arena_, {{var, call, call->span}}, At(call->span).Use(var));
 }
 

@@ -22,6 +22,7 @@
 #include "compiler/passes/rewriter.h"
 #include "compiler/passes/tuples/tails.h"
 #include "compiler/passes/tuples/unbox_plan.h"
+#include "compiler/passes/workers.h"
 
 namespace rvm::passes {
 namespace {
@@ -30,8 +31,6 @@ using ir::Cast;
 using ir::DynCast;
 using ir::Expr;
 using ir::ExprKind;
-
-using Workers = absl::flat_hash_map<std::string, std::string>;  // by entry
 
 class Unboxer : public Rewriter {
  public:
@@ -161,23 +160,11 @@ class Unboxer : public Rewriter {
   absl::flat_hash_set<const Expr*> tails_;                             // that return fields themselves
 };
 
-Workers NameWorkers(const ir::Module& module, const std::vector<std::string>& entries, const UnboxPlan& plan) {
-  absl::flat_hash_set<std::string> names;
-  for (const ir::GlobalFunction& global : module.functions) names.insert(global.name);
-  Workers workers;
-  for (const std::string& entry : entries) {
-    if (!plan.ChangesSignature(entry) || workers.contains(entry)) continue;
-    std::string base = absl::StrCat(entry, ".worker"), name = base;
-    for (int i = 1; !names.insert(name).second; ++i) name = absl::StrCat(base, "_", i);
-    workers[entry] = name;
-  }
-  return workers;
-}
-
 absl::StatusOr<ir::Module> UnboxTuples(const ir::Module& module, PassContext& context) {
   UnboxPlan plan(module, context.entries);
   if (plan.empty()) return module;
-  Workers workers = NameWorkers(module, context.entries, plan);
+  Workers workers =
+      NameWorkers(module, context.entries, [&](std::string_view entry) { return plan.ChangesSignature(entry); });
   std::vector<ir::GlobalFunction> functions, split;
   for (const ir::GlobalFunction& global : module.functions) {
     ir::GlobalFunction changed = global;
