@@ -8,16 +8,19 @@ import numpy as np
 
 import relayvm
 
-PROGRAMS = 24
+PROGRAMS = 40
 STEPS = 12
-ROWS = "Tensor[(?, 3), int32]"
+# The type of a tensor, one row of it, and the axis along which rows are joined.
+LAYOUTS = (("(?, 3)", (1, 3), 0), ("(2, ?, 8)", (2, 1, 8), 1), ("(1, 2, ?, 9)", (1, 2, 1, 9), 2))
 
 
 class Maker:
     """Makes a program of variables that each are a tensor of rows, and computes what they hold."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, layout):
         self.dice = random.Random(seed)
+        dims, self.row, self.axis = layout
+        self.type = f"Tensor[{dims}, int32]"
         self.lines, self.values, self.references = [], {}, {}
 
     def add(self, text, value):
@@ -25,6 +28,12 @@ class Maker:
         self.lines.append(f"let {name} = {text};")
         self.values[name] = value
         return name
+
+    def full(self, number):
+        return f"full({number}, shape={list(self.row)}, dtype=\"int32\")"
+
+    def joined(self, *parts):
+        return np.concatenate([part if isinstance(part, np.ndarray) else np.full(self.row, part) for part in parts], axis=self.axis)
 
     def pick(self):
         # Mostly the last one, which nobody has yet.
@@ -37,21 +46,20 @@ class Maker:
         kind = dice.randrange(8)
         if kind < 3:
             count = dice.randrange(1, 4)
-            parts = "".join(f", full({number}, shape=[1, 3], dtype=\"int32\")" for _ in range(count))
-            self.add(f"concatenate(({name}{parts}), axis=0)", np.vstack([value] + [np.full((1, 3), number)] * count))
+            parts = f", {self.full(number)}" * count
+            self.add(f"concatenate(({name}{parts}), axis={self.axis})", self.joined(value, *[number] * count))
         elif kind == 3:
             other = self.pick()
-            self.add(f"concatenate(({name}, {other}), axis=0)", np.vstack([value, self.values[other]]))
+            self.add(f"concatenate(({name}, {other}), axis={self.axis})", self.joined(value, self.values[other]))
         elif kind == 4:
             count = dice.randrange(1, 40)
-            rows = np.vstack([value] + [np.full((1, 3), i) for i in range(count)])
-            self.add(f"@grow({name}, 0, {count})", rows)
-        elif kind == 5:
+            self.add(f"@grow({name}, 0, {count})", self.joined(value, *range(count)))
+        elif kind == 5 and self.axis == 0:
             changed = value.copy()
             changed[len(value) - 1] = number
             place = f"reshape(cast(extent({name}, axis=0), dtype=\"int32\") - 1, newshape=[1, 1])"
-            self.add(f"scatter_nd({name}, {place}, full({number}, shape=[1, 3], dtype=\"int32\"))", changed)
-        elif kind == 6:
+            self.add(f"scatter_nd({name}, {place}, {self.full(number)})", changed)
+        elif kind in (5, 6):
             self.add(f"{name} + {number}", value + number)
         else:
             reference = f"%r{len(self.references)}"
@@ -60,15 +68,17 @@ class Maker:
 
     def program(self):
         first = self.dice.randrange(1, 3)
-        self.add(f"dyn.zeros(stack(({first}, 3)), dtype=\"int32\")", np.zeros((first, 3), int))
+        dims = list(self.row)
+        dims[self.axis] = first
+        self.add(f"dyn.zeros(stack(({', '.join(map(str, dims))})), dtype=\"int32\")", np.zeros(dims, int))
         for _ in range(STEPS):
             self.step()
         kept = self.dice.sample(list(self.values), 3)
         results = kept + [f"!{reference}" for reference in self.references]
         values = [self.values[name] for name in kept] + list(self.references.values())
         body = "\n  ".join(self.lines + [f"({', '.join(results)})"])
-        return f"""def @grow(%a: {ROWS}, %i: int32, %n: int32) -> {ROWS} {{
-  if (%i == %n) {{ %a }} else {{ @grow(concatenate((%a, full(%i, shape=[1, 3], dtype="int32")), axis=0), %i + 1, %n) }}
+        return f"""def @grow(%a: {self.type}, %i: int32, %n: int32) -> {self.type} {{
+  if (%i == %n) {{ %a }} else {{ @grow(concatenate((%a, {self.full("%i")}), axis={self.axis}), %i + 1, %n) }}
 }}
 def @main() {{
   {body}
@@ -81,7 +91,7 @@ class Appends(relayvm.TestCase):
         wrong = []
         with tempfile.TemporaryDirectory() as folder:
             for seed in range(PROGRAMS):
-                text, values = Maker(seed).program()
+                text, values = Maker(seed, LAYOUTS[seed % 5 % 3]).program()
                 source = os.path.join(folder, f"{seed}.relay")
                 with open(source, "w", encoding="utf-8") as file:
                     file.write(text)
@@ -92,7 +102,7 @@ class Appends(relayvm.TestCase):
                     wrong.append(f"{seed} at level {level}: {done.stderr[-300:]}")
                     continue
                 for i, (got, value) in enumerate(zip(relayvm.parse_value(done.stdout), values, strict=True)):
-                    if not np.array_equal(np.asarray(got).reshape(-1, 3), value):
+                    if not np.array_equal(np.asarray(got).reshape(value.shape), value):
                         wrong.append(f"{seed} at level {level}: result {i} is\n{got}; expected\n{value}\n{text}")
                         break
         self.assert_none(wrong, "programs with other results")

@@ -3,7 +3,8 @@
 // Takes a specialised module. Shape arithmetic on extents is evaluated on dims (ops/dim_values.h). A `dyn.` operator
 // becomes its twin with attributes where these can say what its arguments say (ops/static_twins.h), so that it fuses
 // and is scheduled like one that the program writes. A `dyn.reshape` that splits an axis into extents of a parameter of
-// its function becomes `reshape_like`. An `arange` of known length is filled without counting.
+// its function becomes `reshape_like`. An `arange` of known length is filled without counting. A check of an extent
+// that the type of the operand has already is dropped.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -70,6 +71,7 @@ class ShapeSpecializer : public Rewriter {
     if (ops::StaticTwinOf(*op) != nullptr) replaced = WithAttributes(*op, call);
     if (replaced == nullptr && op->name == "dyn.reshape") replaced = LikeParameter(call);
     if (op->name == "arange") replaced = Filled(call);
+    if (op->name == "check_extent") replaced = Checked(call);
     return replaced == nullptr ? result : replaced;
   }
 
@@ -181,6 +183,15 @@ class ShapeSpecializer : public Rewriter {
     std::vector<Expr*> args = call.args;
     args.push_back(count);
     return at.CallOp(ops::FindOp("arange_fill"), std::move(args), call.attrs, call.type);
+  }
+
+  // The operand of a check that its type makes superfluous; null if it does not.
+  Expr* Checked(const ir::Call& call) {
+    const ir::TensorType* type = TensorOf(call.args[0]);
+    std::vector<Dim> expected = evaluator_.Elements(call.args[1]);
+    if (type == nullptr || expected.size() != 1 || !ir::TypesEqual(type, call.type)) return nullptr;
+    auto axis = static_cast<size_t>(call.attrs.GetInt("axis"));
+    return axis < type->shape.dims.size() && Same(type->shape.dims[axis], expected[0]) ? call.args[0] : nullptr;
   }
 
   absl::flat_hash_map<const ir::Var*, const Expr*> values_;  // of lets

@@ -79,6 +79,9 @@ constexpr Symbolic kSymbolic[] = {
     // A product of two extents, which a parameter has as axes.
     {"dyn.reshape(reshape(%y, newshape=[-1]), stack((%n, %m)))", "reshape_like"},
     {"arange(0i64, %n, 1i64)", "arange_fill(0i64, %n, 1i64, %n"},
+    // What the type has already.
+    {"check_extent(%x, %n, axis=0)", "  %x\n}"},
+    {"check_extent(%x, %m, axis=0)", "check_extent("},
     // Extents that attributes cannot express.
     {"dyn.ones(stack((%n, %m)))", "dyn.ones("},
     {"dyn.broadcast_to(%x, stack((%m, %n, 8i64)))", "dyn.broadcast_to("},
@@ -96,6 +99,24 @@ TEST(StaticShapes, AttributesThatStandForExtents) {
                              1);
     EXPECT_NE(text.find(c.expected), std::string::npos) << c.call << "\n" << text;
   }
+}
+
+// An instance for extents that a caller knows has shapes of these extents, without checks.
+TEST(StaticShapes, InstancesOfFunctions) {
+  std::string text = After("static_shapes", R"(
+def @f[n: ShapeVar, m: ShapeVar](%x: Tensor[(n, 1, 8), float32], %y: Tensor[(m), float32]) {
+  let %rows = extent(%y, axis=0) + 2i64;
+  let %shape = stack((extent(%x, axis=0), %rows, 8i64));
+  dyn.broadcast_to(%x, %shape)
+}
+def @main(%x: Tensor[(?, 1, 8), float32], %y: Tensor[(1), float32], %z: Tensor[(5), float32]) {
+  (@f(%x, %y), @f(%x, %z))
+}
+)",
+                           1);
+  EXPECT_NE(text.find("shape=[-1, 3, 8]"), std::string::npos) << text;
+  EXPECT_NE(text.find("shape=[-1, 7, 8]"), std::string::npos) << text;
+  EXPECT_EQ(text.find("check_extent"), std::string::npos) << text;
 }
 
 }  // namespace

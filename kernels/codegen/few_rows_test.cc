@@ -88,6 +88,29 @@ TEST(FewRowsTest, ProductsByRepeatedValuesReadThemInPlace) {
   }
 }
 
+// Keys and values with tokens first, repeated for the heads that share them: sums along rows that lie in memory.
+TEST(FewRowsTest, OneRowReadsKeysAndValuesInPlace) {
+  Dim keys = Dim::Var(0, "n");
+  Tensor q = Input(0, "q", kFloat32, {Dim(1), Dim(4), Dim(1), Dim(64)});
+  Tensor k = Input(1, "k", kFloat32, {keys, Dim(2), Dim(64)}), v = Input(2, "v", kFloat32, {keys, Dim(2), Dim(64)});
+  auto by_heads = [](const Tensor& x) {
+    Dims dims = {Dim(1), x.dims()[1], x.dims()[0], x.dims()[2]};
+    return ComputeTensor("repeated", x.dtype(), dims, [&](Indices i) { return x({i[2], i[1], i[3]}); });
+  };
+  for (bool is_stored : {false, true}) {
+    Tensor own_keys = by_heads(k), own_values = by_heads(v);
+    Tensor scores = Product(q, Repeated(own_keys, 4, true));
+    Tensor p = ComputeTensor("p", kFloat32, scores.dims(),
+                             [&](Indices i) { return scores(i) * te::FloatConst(kFloat32, 0.0625); });
+    std::vector<Tensor> outputs = {Product(p, Repeated(own_values, 4, false))};
+    if (is_stored) outputs.push_back(own_keys);
+    for (const ScheduledKernel& kernel :
+         CheckOnTargets({"attention", {q, k, v}, outputs}, {.symbol_values = {{1}, {40}, {0}, {33}}})) {
+      EXPECT_EQ(CountNests(kernel.schedule, IsCopy), is_stored ? 1 : 0) << Describe(kernel.schedule);
+    }
+  }
+}
+
 TEST(FewRowsTest, KeysThatSomethingElseReadsAreCopiedInAllCalls) {
   Tensor q = Input(0, "q", kFloat32, {kBatch, Dim(4), kRows, Dim(64)});
   Tensor k = Input(1, "k", kFloat32, {kBatch, Dim(2), kKeys, Dim(64)});

@@ -66,7 +66,11 @@ bool PlanDirectly(Schedule& schedule, LoopNest& nest) {
   LoopNest attempt = nest;
   SplitDividedAxes(*schedule.pool, attempt);
   PlanTileAndAxes(schedule, attempt);
-  if (!attempt.tile) return false;
+  if (!attempt.tile) {
+    std::optional<LoopNest> sum = SumDirectly(schedule, nest);
+    if (sum) nest = *std::move(sum);
+    return sum.has_value();
+  }
   if (std::optional<LoopNest> direct = ReadDirectly(schedule, attempt)) {
     nest = *std::move(direct);
     return true;

@@ -80,6 +80,24 @@ std::optional<LoopNest> ReadDirectly(Schedule& schedule, const LoopNest& nest) {
   return in_place ? std::optional(std::move(direct)) : std::nullopt;
 }
 
+std::optional<LoopNest> SumDirectly(Schedule& schedule, const LoopNest& nest) {
+  if (!nest.direct || nest.tile || nest.direct->axes.size() != 1) return std::nullopt;
+  LoopNest direct = nest;
+  direct.tensors[0].value = nest.direct;
+  direct.direct = Expr();
+  SplitDividedAxes(*schedule.pool, direct);
+  if (PlanTile(schedule, direct)) return std::nullopt;
+  const Expr& sum = direct.tensors[0].value;
+  for (const Expr& factor : sum->operands[0]->operands) {
+    bool is_strided = RunsAlong(factor, sum->axes[0]) &&
+                      std::all_of(direct.axes.begin(), direct.axes.end(), [&](const IndexVar& axis) {
+                        return te::Stride(factor->operands[0], axis.id).has_value();
+                      });
+    if (!is_strided) return std::nullopt;
+  }
+  return direct;
+}
+
 void PlanFewRows(LoopNest& nest) {
   Tile& tile = *nest.tile;
   const Expr& value = nest.direct ? nest.direct : nest.tensors[0].value;
@@ -104,11 +122,26 @@ void PlanFewRows(LoopNest& nest) {
 }
 
 void LimitCopies(const Schedule& schedule, std::vector<LoopNest>& nests) {
+  auto is_copy = [&](const NestTensor& t) {
+    return t.stored && !IsOutput(schedule, t.tensor) && t.value->kind == ExprKind::kRead;
+  };
   for (size_t n = nests.size(); n-- > 0;) {
+    if (!nests[n].replicas.empty() || nests[n].update) continue;
+    // Of copies that are made side by side, those that no nest reads.
+    std::vector<NestTensor> kept;
+    for (const NestTensor& t : nests[n].tensors) {
+      bool is_needed =
+          nests[n].tensors.size() == 1 || !is_copy(t) ||
+          std::any_of(nests.begin(), nests.end(), [&](const LoopNest& reader) { return Reads(reader, t.tensor); });
+      if (is_needed) kept.push_back(t);
+    }
+    nests[n].tensors = std::move(kept);
+    if (nests[n].tensors.empty()) {
+      nests.erase(nests.begin() + static_cast<std::ptrdiff_t>(n));
+      continue;
+    }
+    if (nests[n].tensors.size() > 1 || !is_copy(nests[n].tensors[0])) continue;
     const Tensor tensor = nests[n].tensors[0].tensor;
-    bool is_copy = nests[n].tensors.size() == 1 && nests[n].tensors[0].stored && !IsOutput(schedule, tensor) &&
-                   nests[n].replicas.empty() && !nests[n].update && nests[n].tensors[0].value->kind == ExprKind::kRead;
-    if (!is_copy) continue;
     std::optional<LoopNest::RowLimit> limit;
     bool is_read = false, is_limited = true;
     for (const LoopNest& reader : nests) {

@@ -1,6 +1,9 @@
 // Moves copies from the end of a group to the group that reads them.
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "compiler/ops/op_def.h"
 #include "compiler/passes/fusion/fusion_groups.h"

@@ -1,6 +1,7 @@
 #include "compiler/passes/layouts/append_layouts.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/stack_guard.h"
 #include "compiler/ops/op_def.h"

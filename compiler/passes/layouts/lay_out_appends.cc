@@ -27,8 +27,10 @@
 //
 // Programs with devices stay as they are: results there are computed as a whole.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -275,7 +277,10 @@ class LayoutRewriter : public Rewriter {
   // An operand as a value of layout `want`, again an operand.
   Expr* Operand(Expr* operand, const Layout& want) { return Named(StepInto(operand, want)); }
 
-  Expr* Named(Expr* expr) { return IsOperand(expr) ? expr : At(expr->span).Bind("t", expr, *chain_); }
+  Expr* Named(Expr* expr) {
+    bool is_atom = IsOperand(expr) && expr->expr_kind != ExprKind::kTuple;
+    return is_atom ? expr : At(expr->span).Bind("t", expr, *chain_);
+  }
 
   // `value`, of layout `have` and of type `type` without it, as one of layout `want`.
   Expr* Convert(Expr* value, const ir::Type* type, const Layout& have, const Layout& want) {
