@@ -79,7 +79,7 @@ constexpr Symbolic kSymbolic[] = {
     // A product of two extents, which a parameter has as axes.
     {"dyn.reshape(reshape(%y, newshape=[-1]), stack((%n, %m)))", "reshape_like"},
     {"arange(0i64, %n, 1i64)", "arange_fill(0i64, %n, 1i64, %n"},
-    // What the type has already.
+    // Extents that the type of the operand has already, and one that it has not.
     {"check_extent(%x, %n, axis=0)", "  %x\n}"},
     {"check_extent(%x, %m, axis=0)", "check_extent("},
     // Extents that attributes cannot express.

@@ -127,7 +127,7 @@ void LimitCopies(const Schedule& schedule, std::vector<LoopNest>& nests) {
   };
   for (size_t n = nests.size(); n-- > 0;) {
     if (!nests[n].replicas.empty() || nests[n].update) continue;
-    // Of copies that are made side by side, those that no nest reads.
+    // Drops copies, of those that are made side by side, that no nest reads.
     std::vector<NestTensor> kept;
     for (const NestTensor& t : nests[n].tensors) {
       bool is_needed =

@@ -56,7 +56,7 @@ TEST_P(LayOutAppendsKept, Is) { Check("lay_out_appends", "unroll_recursion"); }
 
 INSTANTIATE_TEST_SUITE_P(Programs, LayOutAppendsKept, testing::ValuesIn(kKept), NameOfCase);
 
-// Of two caches of a loop, each has the layout of its own appends.
+// Each of two caches of a loop has the layout of its own appends.
 TEST(LayOutAppendsTest, LayoutsAreThoseOfCycles) {
   std::string text = After("lay_out_appends", R"(
 def @main(%n: int32, %a: Tensor[(2, ?, 16), float32], %b: Tensor[(2, 3, ?, 8), float32], %x: Tensor[(2, 1, 16), float32],
