@@ -57,10 +57,11 @@ TEST(ImportTest, Formats) {
   auto message = [](rvm_compilation* imported) {
     return std::string(rvm_compilation_message(Compilation(imported).get()));
   };
-  EXPECT_EQ(message(rvm_import("gguf", "x", 1, nullptr)),
-            "error: saw the format `gguf`; expected onnx, torch or tflite\n");
+  EXPECT_EQ(message(rvm_import("keras", "x", 1, nullptr)),
+            "error: saw the format `keras`; expected onnx, torch, tflite, gguf or transformers\n");
   EXPECT_EQ(message(rvm_import(nullptr, "x", 1, nullptr)),
-            "error: saw the format NULL; expected onnx, torch or tflite\n");
+            "error: saw the format NULL; expected onnx, torch, tflite, gguf or transformers\n");
+  EXPECT_EQ(message(rvm_import("gguf", "x", 1, nullptr)), "error: saw a file that begins with `x`; expected GGUF\n");
   EXPECT_EQ(message(rvm_import("onnx", nullptr, 0, nullptr)),
             "error: saw NULL; expected the bytes or the path of a model\n");
   EXPECT_EQ(message(rvm_import_file(nullptr, "model.bin", nullptr)),
