@@ -248,6 +248,8 @@ class Assembler {
       batch.kernel = KernelId(Index('N'));
       batch.variant = KernelId(Index('N'));
       List("(", ")", [&] { batch.shared.push_back(U32()); });
+      batch.has_same_bits = !Accept("other_sums");
+      if (Accept("adds_to")) batch.accumulator = U32();
     } else if (Accept("device")) {
       Device();
     } else if (Accept("section")) {

@@ -584,7 +584,7 @@ class Decoder {
 
   void ReadBatch(ByteReader& in) {
     ReadSectionName(in, Section::kBatch);
-    uint32_t count = in.Count(12);
+    uint32_t count = in.Count(17);
     if (in.ok() && count == 0) in.Fail(in.offset(), "no variant", "no section, if it holds nothing");
     for (uint32_t i = 0; i < count && in.ok(); ++i) {
       BatchVariant& batch = executable_.batch_variants.emplace_back();
@@ -592,6 +592,9 @@ class Decoder {
       batch.variant = KernelId(in.U32());
       uint32_t shared = in.Count(4);
       for (uint32_t p = 0; p < shared && in.ok(); ++p) batch.shared.push_back(in.U32());
+      size_t at = in.offset();
+      batch.has_same_bits = in.AtMost(1, in.U8(), at, "whether bits are the same") != 0;
+      if (uint32_t accumulator = in.U32(); accumulator != 0) batch.accumulator = accumulator - 1;
     }
   }
   static void ReadControlFunction(ByteReader& in, ControlCode::Function& function) {

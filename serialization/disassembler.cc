@@ -99,7 +99,9 @@ class Disassembler {
     for (const ControlCode& code : executable_.control_codes) PrintControlCode(code);
     for (const BatchVariant& batch : executable_.batch_variants) {
       absl::StrAppend(&out_, "batch N", batch.kernel.value, " N", batch.variant.value, " (",
-                      absl::StrJoin(batch.shared, ", "), ")\n");
+                      absl::StrJoin(batch.shared, ", "), ")", batch.has_same_bits ? "" : " other_sums");
+      if (batch.accumulator) absl::StrAppend(&out_, " adds_to ", *batch.accumulator);
+      absl::StrAppend(&out_, "\n");
     }
     for (const ExtraSection& extra : executable_.extra_sections) PrintExtraSection(extra);
     return std::move(out_);

@@ -535,6 +535,8 @@ class Encoder {
       out.U32(batch.variant.value);
       out.Count(batch.shared.size());
       for (uint32_t param : batch.shared) out.U32(param);
+      out.U8(batch.has_same_bits ? 1 : 0);
+      out.U32(batch.accumulator ? *batch.accumulator + 1 : 0);
     }
   }
 

@@ -242,13 +242,18 @@ struct DeviceCode {
   bool operator==(const DeviceCode&) const = default;
 };
 
-// A kernel that makes many calls of another one at once: their rows, which have nothing to do with each other.
+// A kernel that makes many calls of another one at once: their rows, which have nothing to do with each other, or a
+// chain of them, each of which adds to the result of the one before.
 struct BatchVariant {
   KernelId kernel;
   // Has the parameters and results of `kernel`, each with an outermost axis more, whose extent is the same symbol: the
-  // number of calls. It has no symbols that are values, no reuses and no updates.
+  // number of calls. It has no symbols that are values, no updates, and no reuses but that of the accumulator.
   KernelId variant;
   std::vector<uint32_t> shared;  // ascending: parameters without that axis, of which all the calls have the same tensor
+  bool has_same_bits = true;     // for each call as `kernel`; false: sums may be added up in another order
+  // In a chain: the parameter without that axis that is the result of the call before. The only result has no such axis
+  // either; it may have the memory of this parameter, in both kernels.
+  std::optional<uint32_t> accumulator = std::nullopt;
   bool operator==(const BatchVariant&) const = default;
 };
 

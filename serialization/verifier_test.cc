@@ -768,8 +768,8 @@ class BatchTest : public ::testing::TestWithParam<BatchCase> {};
 INSTANTIATE_TEST_SUITE_P(
     Variants, BatchTest,
     ::testing::Values(
-        BatchCase{"batch N0 N1 (1)", ""}, BatchCase{"batch N0 N9 (1)", "a kernel that is out of range"},
-        BatchCase{"batch N9 N1 (1)", "a kernel that is out of range"},
+        BatchCase{"batch N0 N1 (1)", ""}, BatchCase{"batch N0 N99 (1)", "a kernel that is out of range"},
+        BatchCase{"batch N99 N1 (1)", "a kernel that is out of range"},
         BatchCase{"batch N0 N1 (1) batch N0 N1 (1)", "kernels are not in the order of their ids"},
         BatchCase{"batch N0 N1 ()", "parameter 1 of the variant does not fit"},
         BatchCase{"batch N0 N1 (0, 1)", "parameter 0 of the variant does not fit"},
@@ -780,6 +780,17 @@ INSTANTIATE_TEST_SUITE_P(
         BatchCase{"batch N0 N4 (1)", "parameter 2 of the variant does not fit"},
         BatchCase{"batch N0 N5 (1)", "symbols that are values, reuses or updates"},
         BatchCase{"batch N6 N6 (0)", "the variant has no axis for the calls"},
+        BatchCase{"batch N0 N1 (1) other_sums", ""}, BatchCase{"batch N7 N8 (0) other_sums adds_to 0", ""},
+        BatchCase{"batch N7 N8 (0) adds_to 0", "a variant of a chain gives the same bits as its kernel"},
+        BatchCase{"batch N7 N8 (0) other_sums adds_to 1", "the accumulator is not a shared parameter"},
+        BatchCase{"batch N7 N8 (0) other_sums adds_to 4000000000", "the accumulator is not a shared parameter"},
+        BatchCase{"batch N7 N8 (0, 4000000000) other_sums adds_to 4000000000",
+                  "the accumulator is not the only result"},
+        BatchCase{"batch N0 N1 (1) other_sums adds_to 1", "the accumulator has another type than the result"},
+        BatchCase{"batch N7 N9 (0) other_sums adds_to 0", "the result may not have the memory of the accumulator"},
+        BatchCase{"batch N9 N8 (0) other_sums adds_to 0", "the result may not have the memory of the accumulator"},
+        BatchCase{"batch N7 N7 (0) other_sums adds_to 0", "parameter 1 of the variant does not fit"},
+        BatchCase{"batch N7 N8 (0) other_sums", "symbols that are values, reuses or updates"},
         BatchCase{"batch N0 N1 (1) function F0 \"f\" params 0 result int32 arena 64 { r0: int32 code load_int r0, 1 "
                   "return r0 }",
                   "plans tensors in an arena; the executable has variants for batches"}));
@@ -798,7 +809,11 @@ TEST_P(BatchTest, Says) {
       "result float32 ($0, 5) workspace 0 } "
       "kernel N5 \"f\" \"f\" (\"b\") { param float32 ($0, 4) param float32 (4, 5) param int32 ($0) "
       "result float32 ($0, 4) workspace 0 reuse 0 0 } "
-      "kernel N6 \"g\" \"g\" () { param float32 (4) workspace 0 } ",
+      "kernel N6 \"g\" \"g\" () { param float32 (4) workspace 0 } "
+      "kernel N7 \"h\" \"h\" () { param float32 (4) param float32 (4) result float32 (4) workspace 0 reuse 0 0 } "
+      "kernel N8 \"i\" \"i\" (\"b\") { param float32 (4) param float32 ($0, 4) result float32 (4) workspace 0 "
+      "reuse 0 0 } "
+      "kernel N9 \"j\" \"j\" (\"b\") { param float32 (4) param float32 ($0, 4) result float32 (4) workspace 0 } ",
       GetParam().definitions));
   std::string error = GetParam().error;
   EXPECT_EQ(status.ok(), error.empty()) << status;

@@ -469,6 +469,24 @@ class TableVerifier {
     return absl::OkStatus();
   }
 
+  // That a chain of calls is one tensor, to which each adds in place.
+  static absl::Status CheckAccumulator(const BatchVariant& batch, const KernelDesc& kernel, const KernelDesc& variant) {
+    uint32_t param = *batch.accumulator;
+    auto error = [](const char* what) { return absl::InvalidArgumentError(what); };
+    if (batch.has_same_bits) return error("a variant of a chain gives the same bits as its kernel");
+    if (!std::ranges::binary_search(batch.shared, param)) return error("the accumulator is not a shared parameter");
+    if (kernel.results.size() != 1 || kernel.params.size() <= param)
+      return error("the accumulator is not the only result");
+    const KernelTensor &sum = kernel.results[0], &from = kernel.params[param];
+    if (sum.dtype != from.dtype || sum.dims != from.dims || sum.dims.empty())
+      return error("the accumulator has another type than the result, or is a number");
+    auto is_in_place = [&](const KernelDesc& desc) {
+      return std::ranges::find(desc.reuses, KernelDesc::Reuse{0, param}) != desc.reuses.end();
+    };
+    return is_in_place(kernel) && is_in_place(variant) ? absl::OkStatus()
+                                                       : error("the result may not have the memory of the accumulator");
+  }
+
   // That the tensors of `variant` are those of `kernel` with an axis for the calls. The extents of the other axes may
   // be given in other ways: a call checks them.
   absl::Status CheckBatchVariant(const BatchVariant& batch) {
@@ -477,9 +495,10 @@ class TableVerifier {
     if (batch.kernel.value >= kernels || batch.variant.value >= kernels) return error("a kernel that is out of range");
     const KernelDesc& kernel = executable_.kernels[batch.kernel.value];
     const KernelDesc& variant = executable_.kernels[batch.variant.value];
-    if (!variant.values.empty() || !variant.reuses.empty() || !variant.updates.empty())
+    if (!variant.values.empty() || (!variant.reuses.empty() && !batch.accumulator) || !variant.updates.empty())
       return error("the variant has symbols that are values, reuses or updates");
     if (!kernel.updates.empty()) return error("the kernel updates a parameter");
+    if (batch.accumulator) RVM_RETURN_IF_ERROR(CheckAccumulator(batch, kernel, variant));
     if (variant.params.size() != kernel.params.size() || variant.results.size() != kernel.results.size())
       return error("the variant has another number of parameters or results");
     std::optional<Dim> calls;
@@ -495,7 +514,7 @@ class TableVerifier {
         return error("parameter ", p, " of the variant does not fit");
     }
     for (size_t i = 0; i < kernel.results.size(); ++i) {
-      if (!check(kernel.results[i], variant.results[i], false))
+      if (!check(kernel.results[i], variant.results[i], batch.accumulator.has_value()))
         return error("result ", i, " of the variant does not fit");
     }
     if (!calls) return error("the variant has no axis for the calls");

@@ -39,6 +39,49 @@ def @times(%x: Tensor[(1, 70), float32], %m: Tensor[(70, 90), float32]) -> Tenso
 }
 """
 
+# The gradient of a loss over lists with respect to the weights of a cell, which are arguments. @kept hands a sum of gradients out
+# while it is being added to.
+TRAINING = """
+type Model { Model(Tensor[(72, 60), float32], Tensor[(72, 72), float32], Tensor[(72), float32]), }
+free_var %words: Tensor[(9, 60), float32];
+def @last(%model: Model, %list: List[int32], %h: Tensor[(1, 72), float32]) -> Tensor[(1, 72), float32] {
+  match (%list) {
+    Nil => %h,
+    Cons(%word, %rest) => {
+      let Model(%w, %u, %b) = %model;
+      let %x = expand_dims(take(%words, %word, axis=0), axis=0);
+      @last(%model, %rest, tanh(nn.dense(%x, %w) + nn.dense(%h, %u) + %b))
+    },
+  }
+}
+def @squares(%model: Model, %lists: List[List[int32]], %sum: Tensor[(1, 72), float32]) -> Tensor[(1, 72), float32] {
+  match (%lists) {
+    Nil => %sum,
+    Cons(%list, %rest) => {
+      let %h = @last(%model, %list, full(0.5f, shape=[1, 72]));
+      @squares(%model, %rest, %sum + %h * %h)
+    },
+  }
+}
+def @main(%model: Model, %lists: List[List[int32]]) -> (float32, (Model,)) {
+  let %loss = fn (%m: Model) { sum(@squares(%m, %lists, zeros(shape=[1, 72], dtype="float32"))) };
+  grad(%loss)(%model)
+}
+def @kept(%x: Tensor[(72, 1), float32], %y: Tensor[(1, 72), float32], %n: int32, %sum: Ref[Tensor[(72, 72), float32]])
+    -> List[Tensor[(72, 72), float32]] {
+  if (%n == 0) { Nil } else {
+    let %old = ref_read(%sum);
+    ref_write(%sum, %old + %x * tanh(%y));
+    let %rest = @kept(%x, tanh(nn.dense(%y, %x * %y)), %n - 1, %sum);
+    if (mod(%n, 3) == 0) { Cons(%old, %rest) } else { %rest }
+  }
+}
+def @each(%x: Tensor[(72, 1), float32], %y: Tensor[(1, 72), float32], %n: int32) {
+  let %sum = ref(%x * %y);
+  (@kept(%x, %y, %n, %sum), ref_read(%sum))
+}
+"""
+
 NONE = """
 free_var %w: Tensor[(16, 70), float32];
 def @main(%x: Tensor[(1, 70), float32]) -> Tensor[(1, 16), float32] { tanh(nn.dense(tanh(%x), %w)) }
@@ -110,6 +153,30 @@ class BatchVariants(relayvm.TestCase):
             for entry, args in calls:
                 ours, expected = (relayvm.parse_value(relayvm.execute(model, *args, entry=entry)) for model in (batch, plain))
                 np.testing.assert_allclose(ours, expected, atol=1e-5)
+
+    def flat(self, value):
+        if isinstance(value, (list, tuple)):
+            return [number for item in value for number in self.flat(item)]
+        return [value] if isinstance(value, float) else []
+
+    def test_training(self):
+        self.write(TRAINING, {"words": (9, 60)})
+        random = np.random.default_rng(3)
+        weights = [(random.normal(size=shape) * 0.2).astype(np.float32).tolist() for shape in ((72, 60), (72, 72), (72,))]
+        lists = [[int(word) for word in random.integers(9, size=length)] for length in (7, 1, 0, 12, 5)]
+        column, row = (random.normal(size=shape).astype(np.float32).tolist() for shape in ((72, 1), (1, 72)))
+        with open(self.path("model.txt"), "w", encoding="utf-8") as file:
+            file.write(f"Model({', '.join(map(str, weights))})")
+        calls = [("main", [f"@{self.path('model.txt')}", relayvm.relay_list([relayvm.relay_list(words) for words in lists])])]
+        calls += [("each", [str(column), str(row), str(count)]) for count in (0, 3, 14)]
+        plain = self.compile("plain.rvm")
+        for target, has_chains in (((), True), (("--target", "x86-64-v3"), True), (("--target", "portable"), False)):
+            batch = self.compile("batch.rvm", "--batch", *target)
+            # Results of recipes do not take the memory of arguments.
+            self.assertEqual("other_sums adds_to" in relayvm.must(relayvm.COMPILER, "inspect", batch, "--code"), has_chains)
+            for entry, args in calls:
+                ours, expected = (self.flat(relayvm.parse_value(relayvm.execute(model, *args, entry=entry))) for model in (batch, plain))
+                np.testing.assert_allclose(ours, expected, atol=2e-4)
 
     def test_without_variants_nothing_changes(self):
         self.write(NONE, {"w": (16, 70)})

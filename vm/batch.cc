@@ -39,7 +39,7 @@ class QueueRunner {
         heap_(program.link_info().layouts, control_.signal(), options.memory_limit_bytes, /*fail_at=*/0),
         caller_(program.executable(), program.link_info(), heap_, control_, /*threads=*/1, /*profiler=*/nullptr,
                 options.memory_limit_bytes, {&queue_, nullptr, pool_.get()}),
-        queue_(program.link_info().kernels) {
+        queue_(program.link_info().kernels, /*is_for_one_run=*/false) {
     caller_.Begin(control_.signal());
   }
 

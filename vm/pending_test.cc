@@ -210,6 +210,82 @@ TEST(PendingTest, RowsThatAreTooLongRunAlone) {
   EXPECT_EQ(Calls(), "shift 1, shift 1");
 }
 
+// A sum of n products of rows, of which each needs the one before, through a chain of calls.
+constexpr char kSums[] = R"(
+  entry "main" = F0 ("a", "n")
+  function F0 "main" params 2 result (T0, T0) {
+    r0: T0  r1: int32  r2, r3, r4: T0  r5: (T0, T0)
+  code
+    retain r2, r0
+    retain r3, r0
+  L0:
+    call_kernel [r3], N0, [r0, r3!, K0]
+    call_kernel [r2], N13, [r2!, r3, r0]
+    add_imm_i32 r1, r1, -1
+    branch_ne_imm r1, 0, L0
+    call_kernel [r4], N0, [r2, r3!, K0]
+    drop r0
+    make_cell r5, C0, [r2, r4]
+    return r5
+  }
+  cell C0 = tuple (T0, T0) (T0, T0)
+)";
+
+TEST(PendingTest, LinksOfAChainRunAsOne) {
+  // a + 2a a + 3a a + ... + 6a a; and with 6a.
+  auto machine = MachineOf(kSums);
+  EXPECT_EQ(RunEntry(*machine, {Floats({1, 2}), Int(5)}), "([21f, 82f], [27f, 94f])");
+  EXPECT_EQ(Calls(), "mix 1, mix 1, mix 1, mix 1, mix 1, add 5, mix 1");
+  Ran().clear();
+  // A few do not pay.
+  EXPECT_EQ(RunEntry(*machine, {Floats({1, 2}), Int(3)}), "([10f, 38f], [14f, 46f])");
+  EXPECT_EQ(Calls(), "mix 1, mix 1, mix 1, add 1, add 1, add 1, mix 1");
+  Ran().clear();
+  // The queue holds 4096 calls.
+  EXPECT_EQ(RunEntry(*machine, {Floats({0, 1}), Int(4000)}), "([0f, 8006001f], [0f, 8010002f])");
+}
+
+TEST(PendingTest, SumsThatSomebodyHasAreNoLinks) {
+  auto machine = MachineOf(R"(
+    entry "main" = F0 ("a", "b")
+    function F0 "main" params 2 result (T0, T0, T0) {
+      r0, r1, r2, r3, r4, r5: T0  r6: (T0, T0, T0)
+    code
+      call_kernel [r2], N13, [r0, r0, r1]
+      retain r3, r2
+      call_kernel [r2], N13, [r2!, r0, r1]
+      call_kernel [r2], N13, [r2!, r3, r1]
+      call_kernel [r2], N13, [r2!, r0, r1]
+      call_kernel [r4], N13, [r2, r0, r1]
+      retain r5, r4
+      call_kernel [r4], N13, [r4!, r5, r1]
+      drop r5
+      drop r0
+      drop r1
+      make_cell r6, C0, [r3, r2, r4]
+      return r6
+    }
+    cell C0 = tuple (T0, T0, T0) (T0, T0, T0)
+  )");
+  // a = 1, b = 2: 3; 5, 5 + 6, 13; 15 + 15 * 2. And a = 10, b = 1: 20; 30, 50, 60; 70 + 70.
+  EXPECT_EQ(RunEntry(*machine, {Floats({1, 10}), Floats({2, 1})}), "([3f, 20f], [13f, 60f], [45f, 140f])");
+}
+
+TEST(PendingTest, AllocationsOfChainsMayFail) {
+  bool ends = false;
+  for (int64_t n = 1; !ends; ++n) {
+    auto machine = MachineOf(kSums, {.fail_allocation = n});
+    std::vector<Value> args = {Floats({1, 2}), Int(9)};
+    auto result = machine->Invoke("main", args);
+    ends = result.ok();
+    EXPECT_EQ(machine->stats().leaked_objects, 0);
+    if (ends) break;
+    EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted) << result.status();
+    EXPECT_EQ(RunEntry(*machine, args), "([55f, 218f], [65f, 238f])") << n;
+    ASSERT_LT(n, 100);
+  }
+}
+
 // A chain of calls that is longer than the queue, and one beside it.
 constexpr char kChain[] = R"(
   entry "main" = F0 ("a", "n")

@@ -1,7 +1,7 @@
 """Eager PyTorch on one thread: torch_peer.py FOLDER. FOLDER has the weights of each kind, KIND.npz, and `workloads.json`, a list of
-[name, kind, items]; writes a line of JSON for each: milliseconds one by one and batched by hand, and the results of both.
+[name, kind, items, parameters]; writes a line of JSON for each: milliseconds one by one and batched by hand, and the results of both.
 
-By hand, trees are batched by levels from the root, with index arrays made before; sequences are packed.
+Where there are parameters, it is a step of gradient descent, and the results are they. By hand, trees are batched by levels from the root, with index arrays made before; sequences are packed.
 """
 
 import json
@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import torch
+
 
 F = torch.nn.functional
 
@@ -69,6 +70,7 @@ class Lists:
         self.net.weight_hh_l0.copy_(weights["w_hh"])
         self.net.bias_ih_l0.copy_(weights["bias"])
         self.net.bias_hh_l0.zero_()
+        self.w |= {"w_ih": self.net.weight_ih_l0, "w_hh": self.net.weight_hh_l0, "bias": self.net.bias_ih_l0}
         self.items = [torch.tensor(item) for item in items]
 
     def one_by_one(self):
@@ -77,6 +79,29 @@ class Lists:
     def by_hand(self):
         packed = torch.nn.utils.rnn.pack_sequence([self.w["words"][item] for item in self.items], enforce_sorted=False)
         return list(self.net(packed)[1][0][0])
+
+
+RATE = 0.01  # of gradient descent
+
+
+class Training:
+    """A step of gradient descent, after which the weights are what they were; the loss is the sum of the squares of all states."""
+
+    def __init__(self, peer, names):
+        self.peer, self.parameters = peer, [peer.w[name].requires_grad_() for name in names]
+
+    def step(self, states):
+        torch.set_grad_enabled(True)
+        loss = sum((state * state).sum() for state in states())
+        gradients = torch.autograd.grad(loss, self.parameters)
+        torch.set_grad_enabled(False)
+        return [w - RATE * g for w, g in zip(self.parameters, gradients)]
+
+    def one_by_one(self):
+        return self.step(self.peer.one_by_one)
+
+    def by_hand(self):
+        return self.step(self.peer.by_hand)
 
 
 def least(function, seconds=1.0):
@@ -94,9 +119,11 @@ def main(folder):
     torch.set_grad_enabled(False)
     with open(os.path.join(folder, "workloads.json"), encoding="utf-8") as file:
         workloads = json.load(file)
-    for name, kind, items in workloads:
+    for name, kind, items, parameters in workloads:
         weights = {key: torch.from_numpy(value) for key, value in np.load(os.path.join(folder, f"{kind}.npz")).items()}
-        peer = (Lists if kind == "list_lstm" else Trees)(weights, items)
+        peer = (Lists if kind.startswith("list") else Trees)(weights, items)
+        if parameters:
+            peer = Training(peer, parameters)
         print(json.dumps({"name": name, "version": torch.__version__, "one_by_one": least(peer.one_by_one),
                           "by_hand": least(peer.by_hand),
                           "results": [[state.tolist() for state in states] for states in (peer.one_by_one(), peer.by_hand())]}))

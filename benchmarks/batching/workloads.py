@@ -8,6 +8,8 @@ import relayvm
 WORDS, INPUTS = 100, 300
 TREE_UNITS, LSTM_UNITS = 150, 512
 COUNT = 32
+# The weights that a step of gradient descent changes, by the kind of workload; they are arguments.
+PARAMETERS = {"tree_training": ["w_iou", "u_iou", "b_iou", "w_f", "u_f", "b_f"], "list_training": ["w_ih", "w_hh", "bias"]}
 
 
 def weights(kind):
@@ -16,8 +18,9 @@ def weights(kind):
     def uniform(*shape):
         return random.uniform(-0.1, 0.1, shape).astype(np.float32)
 
-    words, units = uniform(WORDS, INPUTS), LSTM_UNITS if kind == "list_lstm" else TREE_UNITS
-    if kind == "list_lstm":
+    of_lists = kind.startswith("list")
+    words, units = uniform(WORDS, INPUTS), LSTM_UNITS if of_lists else TREE_UNITS
+    if of_lists:
         return {"words": words, "w_ih": uniform(4 * units, INPUTS), "w_hh": uniform(4 * units, units), "bias": uniform(4 * units)}
     return {"words": words, "w_iou": uniform(3 * units, INPUTS), "u_iou": uniform(3 * units, units), "b_iou": uniform(3 * units),
             "w_f": uniform(units, INPUTS), "u_f": uniform(units, units), "b_f": uniform(units)}
@@ -53,18 +56,22 @@ class Workload:
 
     def __init__(self, name, kind, items):
         self.name, self.kind, self.items = name, kind, items
+        self.of_lists, self.parameters = kind.startswith("list"), PARAMETERS.get(kind, [])
         self.source = os.path.join(relayvm.ROOT, "benchmarks/batching", f"{kind}.relay")
 
     def steps(self):
-        return sum(len(item) if self.kind == "list_lstm" else size(item) for item in self.items)
+        return sum(len(item) if self.of_lists else size(item) for item in self.items)
 
-    def text(self):
-        texts = [str(item) if self.kind == "list_lstm" else tree_text(item) for item in self.items]
-        return f"[{', '.join(texts)}]"
+    def arguments(self):
+        """As text: the weights that are trained, if there are some, and the items."""
+        w = weights(self.kind)
+        model = f"Model({', '.join(str(w[name].tolist()) for name in self.parameters)})\n" if self.parameters else ""
+        return f"{model}[{', '.join(str(item) if self.of_lists else tree_text(item) for item in self.items)}]\n"
 
     def expected(self):
+        """The states in numpy; None for training."""
         w = weights(self.kind)
-        return [lstm(w, item) if self.kind == "list_lstm" else tree_state(w, item)[0] for item in self.items]
+        return None if self.parameters else [lstm(w, item) if self.of_lists else tree_state(w, item)[0] for item in self.items]
 
 
 def workloads(count=COUNT, seed=None):
@@ -75,7 +82,11 @@ def workloads(count=COUNT, seed=None):
     lists = [[int(word) for word in random.integers(WORDS, size=int(random.integers(10, 47)))] for _ in range(count)]
     return [Workload(f"{count} parse trees", "tree_lstm", trees), Workload(f"{count} random trees", "tree_lstm", others),
             Workload("one parse tree of 20 leaves", "tree_lstm", [parse_tree(20, random)]),
-            Workload(f"{count} sequences", "list_lstm", lists), Workload("one sequence", "list_lstm", lists[:1])]
+            Workload(f"{count} sequences", "list_lstm", lists), Workload("one sequence", "list_lstm", lists[:1]),
+            Workload(f"training, {count} parse trees", "tree_training", trees),
+            Workload(f"training, {count} random trees", "tree_training", others),
+            Workload("training, one parse tree of 20 leaves", "tree_training", [parse_tree(20, random)]),
+            Workload(f"training, {count} sequences", "list_training", lists)]
 
 
 def sigmoid(x):

@@ -123,7 +123,11 @@ void ProgramTables::AddBatchVariant(KernelId kernel, schedule::BatchPair& pair) 
     desc.checks.push_back(std::move(check));
   }
   KernelId variant(static_cast<uint32_t>(program_.kernels.size()));
-  BatchVariant batch{kernel, variant, {}};
+  BatchVariant batch{kernel, variant, {}, pair.has_same_bits};
+  if (pair.accumulator) {
+    batch.accumulator = static_cast<uint32_t>(*pair.accumulator);
+    desc.reuses.push_back({0, *batch.accumulator});
+  }
   for (uint32_t i = 0; i < pair.shared.size(); ++i) {
     if (pair.shared[i]) batch.shared.push_back(i);
   }
@@ -148,6 +152,8 @@ absl::StatusOr<KernelUse> ProgramTables::Kernel(const ir::Function& primitive, s
       RVM_ASSIGN_OR_RETURN(
           pair, schedule::ScheduleBatchPair(lowered.computation, constant_inputs, options_.target, options_.batch_all));
     }
+    // A chain adds in place.
+    if (pair && pair->accumulator && !options_.reuse_inputs) pair.reset();
     schedule::Schedule schedule;
     if (pair) {
       schedule = std::move(pair->kernel);

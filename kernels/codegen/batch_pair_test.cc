@@ -186,19 +186,25 @@ struct Code {
   }
 
   std::vector<Literal> Run(const std::vector<Literal>& inputs, const std::vector<int64_t>& symbols) const {
-    std::vector<void*> buffers;
-    for (const Literal& input : inputs) buffers.push_back(const_cast<std::byte*>(input.data()));
     std::vector<Literal> outputs;
     for (const Tensor& output : schedule.computation.outputs) {
       Shape shape = ShapeOf(output.dims(), symbols);
       outputs.emplace_back(output.dtype(), shape,
                            Buffer::Allocate(NumElements(shape).value() * output.dtype().bytes()));
-      buffers.push_back(const_cast<std::byte*>(outputs.back().data()));
     }
+    RunOn(inputs, outputs, symbols);
+    return outputs;
+  }
+
+  // Writes the outputs, which may lie in place of inputs.
+  void RunOn(const std::vector<Literal>& inputs, const std::vector<Literal>& outputs,
+             const std::vector<int64_t>& symbols) const {
+    std::vector<void*> buffers;
+    for (const Literal& input : inputs) buffers.push_back(const_cast<std::byte*>(input.data()));
+    for (const Literal& output : outputs) buffers.push_back(const_cast<std::byte*>(output.data()));
     std::shared_ptr<Buffer> workspace = Buffer::Allocate(Value(schedule.workspace, symbols) + 64);
     RvmKernelContext context{workspace->data(), nullptr, nullptr, nullptr};
     EXPECT_EQ(library->Find("kernel")(buffers.data(), symbols.data(), &context), kRvmOk);
-    return outputs;
   }
 };
 
@@ -272,6 +278,90 @@ TEST(BatchPairTest, BothReadConstantsInOneLayout) {
       if (alone != nullptr) EXPECT_TRUE(*alone == *batched) << c.name;
     }
   }
+}
+
+// A dense layer whose weights are an argument: [columns, depth].
+Case Trained(int64_t columns, int64_t depth) {
+  Case layer = Layer(1, columns, depth);
+  layer.constant_inputs = {false, false, false, false};
+  return layer;
+}
+
+TEST(BatchPairTest, WeightsThatAreArgumentsMayBeAddedUpOtherwise) {
+  for (const char* target : kX86Targets) {
+    for (const Case& c : {Trained(150, 67), Trained(450, 150)}) {
+      SCOPED_TRACE(std::string(target) + ": " + c.name);
+      absl::StatusOr<std::optional<BatchPair>> made =
+          schedule::ScheduleBatchPair(c.computation, c.constant_inputs, ScheduleTarget(*ParseHostTarget(target)));
+      ASSERT_TRUE(made.ok() && made->has_value()) << made.status();
+      const BatchPair& pair = **made;
+      EXPECT_EQ(pair.shared, std::vector<bool>({false, true, true, false}));  // with the bias
+      EXPECT_FALSE(pair.has_same_bits);
+      Code variant{pair.variant};
+      variant.Compile(target);
+      if (HasFatalFailure() || variant.library == nullptr) continue;
+      for (int64_t calls : {1, 4, 9, 33}) {
+        std::mt19937 random(static_cast<unsigned>(calls));
+        std::vector<Literal> inputs;
+        for (const Tensor& input : pair.batched.computation.inputs)
+          inputs.push_back(RandomLiteral(input.dtype(), ShapeOf(input.dims(), {calls}), 1, random));
+        std::vector<Literal> outputs = variant.Run(inputs, {calls});
+        std::vector<Literal> expected = *te::Evaluate(pair.batched.computation, inputs);
+        for (int64_t e = 0; e < expected[0].num_elements(); ++e)
+          ASSERT_NEAR(outputs[0].DoubleAt(e), expected[0].DoubleAt(e), 2e-4) << calls << ": " << e;
+      }
+    }
+  }
+}
+
+// sum[i, j] + x[i, 0] y[0, j], and of so many rows.
+Case Outer(int64_t rows, int64_t columns, const Dim& depth) {
+  Tensor sum = Input(0, "sum", kFloat32, {Dim(rows), Dim(columns)}), like = Input(3, "like", kFloat32, sum.dims());
+  Tensor x = Input(1, "x", kFloat32, {depth, Dim(rows)}), y = Input(2, "y", kFloat32, {depth, Dim(columns)});
+  Dim extents[] = {depth};
+  Tensor product = ComputeTensor("product", kFloat32, sum.dims(), [&](Indices i) {
+    if (depth == Dim(1)) return x({Index(0), i[0]}) * y({Index(0), i[1]});
+    return te::Reduce(ReduceOp::kSum, extents, [&](Indices k) { return x({k[0], i[0]}) * y({k[0], i[1]}); });
+  });
+  Tensor result = ComputeTensor("result", kFloat32, sum.dims(), [&](Indices i) { return sum(i) + product(i); });
+  return {"outer", {"outer", {sum, x, y, like}, {result}}, {false, false, false, false}};
+}
+
+TEST(BatchPairTest, ChainsAddUpInPlace) {
+  int num_pairs = 0;  // without masks
+  for (const char* target : kX86Targets) {
+    for (const Case& c :
+         {Outer(70, 150, 1), Outer(64, 128, 1), Outer(33, 47, 1), Outer(40, 50, 3), Outer(40, 50, kRows)}) {
+      absl::StatusOr<std::optional<BatchPair>> made =
+          schedule::ScheduleBatchPair(c.computation, c.constant_inputs, ScheduleTarget(*ParseHostTarget(target)));
+      ASSERT_TRUE(made.ok()) << made.status();
+      // Tiles overlap where the last vectors of a row cannot be masked.
+      bool has_masks = ScheduleTarget(*ParseHostTarget(target)).has_masks;
+      ASSERT_TRUE(made->has_value() || !has_masks) << target << ": " << te::ToString(c.computation);
+      if (!made->has_value()) continue;
+      const BatchPair& pair = **made;
+      SCOPED_TRACE(std::string(target) + ": " + Describe(pair.variant));
+      EXPECT_EQ(pair.accumulator, 0);
+      num_pairs += target == kX86Targets[0];
+      EXPECT_EQ(pair.shared, std::vector<bool>({true, false, false, true}));  // nothing reads the last one
+      Code variant{pair.variant};
+      variant.Compile(target);
+      if (HasFatalFailure() || variant.library == nullptr) continue;
+      for (int64_t calls : {1, 4, 21}) {
+        std::vector<int64_t> symbols = {calls};
+        if (!te::KernelSymbols(c.computation).empty()) symbols.push_back(5);
+        std::mt19937 random(static_cast<unsigned>(calls));
+        std::vector<Literal> inputs;
+        for (const Tensor& input : pair.batched.computation.inputs)
+          inputs.push_back(RandomLiteral(input.dtype(), ShapeOf(input.dims(), symbols), 1, random));
+        std::vector<Literal> expected = *te::Evaluate(pair.batched.computation, inputs);
+        variant.RunOn(inputs, {inputs[0]}, symbols);
+        for (int64_t e = 0; e < expected[0].num_elements(); ++e)
+          ASSERT_NEAR(inputs[0].DoubleAt(e), expected[0].DoubleAt(e), 2e-4) << calls << ": " << e;
+      }
+    }
+  }
+  EXPECT_GT(num_pairs, 0);
 }
 
 TEST(BatchPairTest, OthersDoNotPay) {

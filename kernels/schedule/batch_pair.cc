@@ -39,6 +39,8 @@ class InputUses {
   }
 
   bool pays() const { return pays_; }
+  // Whether an argument is a matrix that all calls have in common, such as a weight that is being trained.
+  bool shares_arguments() const { return shares_arguments_; }
   const std::vector<bool>& shared() const { return shared_; }
 
  private:
@@ -79,6 +81,8 @@ class InputUses {
         std::vector<size_t> sources = Sources(factors[i]);
         if (is_matrix[1 - i] || sources.size() != 1) continue;
         shared_[sources[0]] = true;
+        shares_arguments_ = true;
+        ShareLowerRanks(product.rank());
       }
       pays_ = true;
     }
@@ -99,6 +103,14 @@ class InputUses {
   void ShareTables() {
     for (size_t i = 0; i < shared_.size(); ++i) {
       shared_[i] = shared_[i] || (is_table_[i] && IsLarge(computation_.inputs[i]));
+    }
+  }
+
+  // Beside a weight, what has no axis for rows, such as its bias, is one as well.
+  void ShareLowerRanks(size_t rank) {
+    for (size_t i = 0; i < shared_.size(); ++i) {
+      size_t own = computation_.inputs[i].rank();
+      shared_[i] = shared_[i] || (own > 0 && own < rank);
     }
   }
 
@@ -155,6 +167,7 @@ class InputUses {
   absl::flat_hash_set<const te::TensorNode*> seen_;
   std::vector<Tensor> products_;
   bool pays_ = false;
+  bool shares_arguments_ = false;
 };
 
 // The input that the vectors of the tile are read from; nullopt if they are computed or copied.
@@ -216,11 +229,59 @@ bool HaveTheSameLayouts(const Schedule& a, const Schedule& b) {
   return true;
 }
 
+// Inputs of a chain of calls that all of them have in common: the accumulator, and those that nothing reads.
+std::vector<bool> SharedInChain(const te::Computation& computation, size_t accumulator) {
+  std::vector<bool> is_read(computation.inputs.size(), false);
+  std::vector<Tensor> rest = computation.outputs;
+  absl::flat_hash_set<const te::TensorNode*> seen;
+  while (!rest.empty()) {
+    Tensor tensor = rest.back();
+    rest.pop_back();
+    if (!seen.insert(tensor.get()).second) continue;
+    if (tensor->kind == TensorKind::kInput) is_read[static_cast<size_t>(tensor->input_index)] = true;
+    if (tensor->kind != TensorKind::kCompute) continue;
+    for (const ExprNode* node : te::Postorder({tensor->body})) {
+      if (node->kind == ExprKind::kRead) rest.push_back(node->tensor);
+    }
+  }
+  std::vector<bool> shared = std::move(is_read);
+  shared.flip();
+  shared[accumulator] = true;
+  return shared;
+}
+
+// Whether the output may have the memory of the accumulator.
+bool AddsInPlace(const Schedule& schedule, size_t accumulator) {
+  return std::ranges::any_of(schedule.reuses, [&](const Reuse& reuse) {
+    return reuse.output == 0 && reuse.input == static_cast<int64_t>(accumulator);
+  });
+}
+
+absl::StatusOr<std::optional<BatchPair>> ScheduleChain(const te::Computation& computation, size_t accumulator,
+                                                       const std::vector<bool>& constant_inputs, const Target& target) {
+  BatchPair pair{.shared = SharedInChain(computation, accumulator), .has_same_bits = false, .accumulator = accumulator};
+  std::optional<te::BatchedComputation> batched = te::AddBatchSum(computation, pair.shared);
+  if (!batched) return std::nullopt;
+  pair.batched = *std::move(batched);
+  const SumOrder in_place = {.stores_once = true};
+  RVM_ASSIGN_OR_RETURN(pair.variant, MakeSchedule(pair.batched.computation, constant_inputs, target, in_place));
+  RVM_ASSIGN_OR_RETURN(pair.kernel, MakeSchedule(computation, constant_inputs, target, in_place));
+  bool fits = AddsInPlace(pair.kernel, accumulator) && AddsInPlace(pair.variant, accumulator) &&
+              pair.kernel.updates.empty() && pair.variant.updates.empty() &&
+              HaveTheSameLayouts(pair.kernel, pair.variant);
+  return fits ? std::optional(std::move(pair)) : std::nullopt;
+}
+
 }  // namespace
 
 absl::StatusOr<std::optional<BatchPair>> ScheduleBatchPair(const te::Computation& computation,
                                                            const std::vector<bool>& constant_inputs,
                                                            const Target& target, bool always) {
+  if (std::optional<size_t> accumulator = te::FindAccumulator(computation)) {
+    RVM_ASSIGN_OR_RETURN(std::optional<BatchPair> chain,
+                         ScheduleChain(computation, *accumulator, constant_inputs, target));
+    if (chain) return chain;
+  }
   InputUses uses(computation, constant_inputs);
   if (!uses.pays() && !always) return std::nullopt;
   std::optional<te::BatchedComputation> batched = te::AddBatchAxis(computation, uses.shared());
@@ -231,9 +292,13 @@ absl::StatusOr<std::optional<BatchPair>> ScheduleBatchPair(const te::Computation
   RVM_ASSIGN_OR_RETURN(pair.variant,
                        MakeSchedule(pair.batched.computation, constant_inputs, without_updates, {.is_fixed = true}));
   RVM_ASSIGN_OR_RETURN(pair.kernel, MakeSchedule(computation, constant_inputs, target, OrderOf(pair.variant)));
-  bool fits = pair.kernel.updates.empty() && GiveTheSameBits(pair.kernel, pair.variant) &&
-              HaveTheSameLayouts(pair.kernel, pair.variant);
-  return fits ? std::optional(std::move(pair)) : std::nullopt;
+  auto fits = [&] { return pair.kernel.updates.empty() && HaveTheSameLayouts(pair.kernel, pair.variant); };
+  if (fits() && GiveTheSameBits(pair.kernel, pair.variant)) return pair;
+  if (!uses.shares_arguments()) return std::nullopt;
+  pair.has_same_bits = false;
+  RVM_ASSIGN_OR_RETURN(pair.variant, MakeSchedule(pair.batched.computation, constant_inputs, without_updates));
+  RVM_ASSIGN_OR_RETURN(pair.kernel, MakeSchedule(computation, constant_inputs, target));
+  return fits() ? std::optional(std::move(pair)) : std::nullopt;
 }
 
 }  // namespace rvm::schedule

@@ -16,12 +16,18 @@ struct BatchPair {
   Schedule kernel, variant;
   std::vector<bool> shared;        // inputs that all calls of a group have in common
   te::BatchedComputation batched;  // that of the variant
+  // Whether the variant adds up floats in the order of the kernel, so that a call gives the same bits alone.
+  bool has_same_bits = true;
+  // Not nullopt: the variant runs a chain of calls, whose shared input `accumulator` is the result of the one before,
+  // and adds to it in place (te::AddBatchSum).
+  std::optional<size_t> accumulator = std::nullopt;
 };
 
 // Schedules of the computation and of it with a batch axis (te::AddBatchAxis), if running calls together pays: if it
 // multiplies few rows, or an unknown number of them, by a matrix of more than kMinBytesToBatch bytes, which is then
-// read once for all calls. Both read constants in the same layouts, and give the same bits: the sums of a row do not
-// depend on which other rows are computed with it. nullopt if it does not pay, or there are no such schedules.
+// read once for all calls; or if it adds a product or a sum to an input. Both read constants in the same layouts, and
+// give the same bits: the sums of a row do not depend on which other rows are computed with it. Those of chains, and of
+// products with a matrix that is an argument, may. nullopt if it does not pay, or there are no such schedules.
 // `always`: makes them also where that does not pay, which tests do. REQUIRES: as te::AddBatchAxis.
 absl::StatusOr<std::optional<BatchPair>> ScheduleBatchPair(const te::Computation& computation,
                                                            const std::vector<bool>& constant_inputs,

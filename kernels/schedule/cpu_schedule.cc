@@ -81,6 +81,16 @@ bool PlanDirectly(Schedule& schedule, LoopNest& nest) {
   return true;
 }
 
+// Plans the copy of a factor: in square blocks, if nothing that it reads lies along the axis of the stores.
+LoopNest Copying(LoopNest nest) {
+  for (const ExprNode* node : te::Postorder(Values(nest))) {
+    if (node->kind == ExprKind::kRead && te::Stride(node->operands[0], nest.axes.back().id) == 1) return nest;
+  }
+  nest.transposed = TransposedAxis(nest);
+  if (nest.transposed) nest.form = NestForm::kTransposed;
+  return nest;
+}
+
 // The sort writes its scratch before it reads it: of each row only the keys and their positions are computed.
 void LeaveScratch(LoopNest& nest) {
   const te::Tensor& tensor = nest.tensors[0].tensor;
@@ -112,11 +122,11 @@ void PlanForCpu(Schedule& schedule) {
         nest.form = NestForm::kTiles;
         bool copies = !nest.tile->few || !nest.tile->few->always();
         if (copies && nest.tile->access == Tile::Access::kPanels && !nest.tile->is_packed()) {
-          nests.push_back(MakePanels(schedule, nest));
+          nests.push_back(Copying(MakePanels(schedule, nest)));
         }
         if (copies) WidenBroadcast(schedule, nests, nest);
         std::optional<LoopNest> copy = copies ? MakeRowPanels(schedule, nest) : std::nullopt;
-        if (copy) nests.push_back(*std::move(copy));
+        if (copy) nests.push_back(Copying(*std::move(copy)));
       } else if (ReducesByColumns(nest)) {
         nest.form = NestForm::kColumns;
         nest.column_block = kColumnBlock;

@@ -61,6 +61,9 @@ struct NestGroup {
 struct SumOrder {
   // Sums of floats have an order that does not depend on the number of rows of a tile.
   bool is_fixed = false;
+  // Tiles store each element once, so that the output may have the memory of an input that is added to a product. They
+  // overlap only for targets without masks.
+  bool stores_once = false;
   // The vectors of the other schedule's tiles.
   struct Vectors {
     int64_t panel = 0;  // columns, of vectors that are packed

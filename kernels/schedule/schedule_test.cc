@@ -75,7 +75,7 @@ TEST(ScheduleTest, ProductsByOperand) {
   EXPECT_EQ(Text(Product(64, 90, 80, false), {}, kWide),
             "tiles 64x90: product [8x3 vectors of 16 in place, overlapping, depth 80, unrolled 2]");
   EXPECT_EQ(Text(Product(64, 96, 80, true), {}, kWide),
-            "loops 2x80x48: panels; tiles 64x96: product [8x3 vectors of 16 from panels, depth 80, unrolled 2]");
+            "transposed 2x80x48: panels; tiles 64x96: product [8x3 vectors of 16 from panels, depth 80, unrolled 2]");
   // One row: no copy of the matrix pays.
   EXPECT_EQ(Text(Product(1, 96, 80, false), {}, kWide),
             "tiles 96: product [1x6 vectors of 16 in place, depth 80, 2 strands, unrolled 4]");
@@ -88,7 +88,7 @@ TEST(ScheduleTest, ProductsByOperand) {
 // The last panel ends with the last column.
 TEST(ScheduleTest, PanelsOverlap) {
   EXPECT_EQ(Text(Product(64, 90, 80, true), {}, kWide),
-            "loops 2x80x48: panels; tiles 64x90: product [8x3 vectors of 16 from panels, overlapping, depth 80, "
+            "transposed 2x80x48: panels; tiles 64x90: product [8x3 vectors of 16 from panels, overlapping, depth 80, "
             "unrolled 2]");
 }
 

@@ -398,6 +398,11 @@ class TilePlanner {
     if (in_place && !target_.has_masks) {
       while (!fits(most_vectors)) --most_vectors;
     }
+    bool has_overlaps = !schedule_.sum_order.stores_once || (in_place && !target_.has_masks);
+    auto divides = [&](int64_t vectors) { return columns.constant() % (vectors * tile.lanes) == 0; };
+    auto is_masked = [&](int64_t vectors) {
+      return in_place && (!fits(vectors) || (!has_overlaps && !divides(vectors)));
+    };
     // The vectors depend on the row: each row loads its own.
     bool by_row = in_place && tile.row && te::DependsOn(tile.vector, nest_.axes[*tile.row].id);
     int64_t needed = columns.is_const() ? (columns.constant() + tile.lanes - 1) / tile.lanes : most_vectors;
@@ -426,7 +431,7 @@ class TilePlanner {
       double loads = 0.5 * (by_row ? 1 + per_row * per_vector : per_vector + per_load * per_row);
       double cost = std::max(0.5, loads) + kUnhiddenLoads * loads;
       if (tile.transposed_store) cost += kTransposition / depth * per_row;
-      if (in_place && !fits(vectors)) cost *= kCostOfMasks;
+      if (is_masked(vectors)) cost *= kCostOfMasks;
       cost *= static_cast<double>((needed + vectors - 1) / vectors * vectors);
       if (least != 0 && cost >= least) continue;
       least = cost;
@@ -439,8 +444,8 @@ class TilePlanner {
     tile.slides = Slides(tile);
     if (tile.packed) tile.packed->panel = tile.panel(), tile.packed->group = tile.group;
     for (Tile::Source& source : tile.sources) source.layout.panel = tile.panel();
-    tile.masked = in_place && !fits(tile.vectors);
-    tile.overlaps = !tile.is_packed() && fits(tile.vectors) && columns.constant() % tile.panel() != 0;
+    tile.masked = is_masked(tile.vectors);
+    tile.overlaps = has_overlaps && !tile.is_packed() && fits(tile.vectors) && !divides(tile.vectors);
     tile.panels_at_once = PanelsAtOnce(tile, by_row);
   }
 

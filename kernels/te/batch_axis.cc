@@ -1,5 +1,6 @@
 #include "kernels/te/batch_axis.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -7,21 +8,99 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "kernels/te/expr_pool.h"
 #include "kernels/te/kernel_symbols.h"
 
 namespace rvm::te {
 namespace {
 
+// The operands of output = input[i, j, ...] + term, in this order; null: the output is none.
+struct Accumulation {
+  Expr input, term;
+};
+
+Accumulation AccumulationOf(const Tensor& output) {
+  if (output->kind != TensorKind::kCompute || output->update != nullptr || output->self || output->is_ordered)
+    return {};
+  const ExprNode& body = *output->body;
+  if (body.kind != ExprKind::kBinary || body.binary != BinaryOp::kAdd) return {};
+  auto is_same_element = [&](const Expr& e) {
+    return e->kind == ExprKind::kRead && e->tensor->kind == TensorKind::kInput &&
+           std::equal(e->operands.begin(), e->operands.end(), output->axes.begin(), output->axes.end(),
+                      [](const Expr& index, const IndexVar& axis) {
+                        return index->kind == ExprKind::kIndex && index->index.id == axis.id;
+                      });
+  };
+  for (size_t i : {0, 1}) {
+    if (is_same_element(body.operands[i])) return {body.operands[i], body.operands[1 - i]};
+  }
+  return {};
+}
+
+// Whether the expression reads an element of a computed tensor whose body can stand in its place.
+bool IsInlinable(const Expr& e) {
+  return e->kind == ExprKind::kRead && e->tensor->kind == TensorKind::kCompute && e->tensor->update == nullptr &&
+         !e->tensor->self && !e->tensor->is_ordered && !e->tensor->is_stored;
+}
+
+// What the term is, with such tensors inlined.
+Expr InlinedTerm(Expr term) {
+  while (IsInlinable(term)) term = term->tensor->body;
+  return term;
+}
+
+// Whether a position that is read for `root` depends on data.
+bool HasDataInIndex(const Expr& root) {
+  for (const ExprNode* node : Postorder({root})) {
+    if (node->kind != ExprKind::kRead) continue;
+    for (const ExprNode* part : Postorder(node->operands)) {
+      if (part->kind == ExprKind::kRead) return true;
+    }
+  }
+  return false;
+}
+
+// Whether the term can be added up over calls: it is computed from other inputs than `input`, at fixed positions.
+bool IsTermOver(const Expr& term, const TensorNode* input) {
+  std::vector<Expr> rest = {term};
+  absl::flat_hash_set<const TensorNode*> seen;
+  while (!rest.empty()) {
+    Expr e = rest.back();
+    rest.pop_back();
+    if (HasDataInIndex(e)) return false;
+    for (const ExprNode* node : Postorder({e})) {
+      if (node->kind != ExprKind::kRead || !seen.insert(node->tensor.get()).second) continue;
+      if (node->tensor.get() == input || node->tensor->kind == TensorKind::kSelf) return false;
+      if (node->tensor->kind == TensorKind::kCompute) rest.push_back(node->tensor->body);
+    }
+  }
+  return true;
+}
+
+// The computation without outputs, and a batcher's start: its inputs.
+std::optional<BatchedComputation> Begin(const Computation& computation, const std::vector<bool>& shared) {
+  if (!computation.values.empty()) return std::nullopt;
+  // The symbols of the inputs before the first that has the new axis come before it.
+  std::vector<Dim> before;
+  size_t first = 0;
+  while (first < computation.inputs.size() && shared[first]) {
+    for (const Dim& dim : computation.inputs[first].dims()) AddVariables(dim, before);
+    ++first;
+  }
+  if (first == computation.inputs.size()) return std::nullopt;
+  BatchedComputation result;
+  result.computation.name = computation.name;
+  result.batch = Dim::Var(static_cast<int64_t>(before.size()), "b");
+  return result;
+}
+
 class Batcher {
  public:
-  Batcher(BatchedComputation& result, const std::vector<bool>& shared) : result_(result), shared_(shared) {}
-
-  void AddInput(const Tensor& input) {
-    bool is_batched = !shared_[static_cast<size_t>(input->input_index)];
-    TensorNode node = *input;
-    node.dims = Extents(input.dims(), is_batched);
-    result_.computation.inputs.push_back(Add(input, std::move(node), is_batched));
+  // `result` has no inputs and outputs yet.
+  Batcher(BatchedComputation& result, const Computation& computation, const std::vector<bool>& shared)
+      : result_(result), shared_(shared) {
+    for (const Tensor& input : computation.inputs) AddInput(input);
   }
 
   // The output that is made of `tensor`.
@@ -33,12 +112,55 @@ class Batcher {
                          [&](std::span<const Expr> i) { return version.tensor(i.subspan(1)); });
   }
 
+  // The output that adds the terms of all calls to an input, as `output` adds its own to it.
+  Tensor Sum(const Tensor& output, const Accumulation& accumulation) {
+    for (const ExprNode* node : Postorder({InlinedTerm(accumulation.term)})) {
+      if (node->kind == ExprKind::kRead) Visit(node->tensor);
+    }
+    Dims extents = Extents(output.dims(), false);
+    Tensor sum = ComputeTensor("sum", output.dtype(), extents, [&](std::span<const Expr> indices) {
+      return SumOfTerms(accumulation.term, Renamed(output, indices));
+    });
+    const Tensor& input = versions_.at(accumulation.input->tensor.get()).tensor;
+    return ComputeTensor(output->name, output.dtype(), extents,
+                         [&](std::span<const Expr> indices) { return input(indices) + sum(indices); });
+  }
+
  private:
   // The tensor in place of another.
   struct Version {
     Tensor tensor;
     bool is_batched;  // its first axis is the batch
   };
+
+  using Variables = absl::flat_hash_map<int64_t, Expr>;
+
+  // What stands for the axes of a tensor.
+  static Variables Renamed(const Tensor& tensor, std::span<const Expr> indices) {
+    Variables variables;
+    for (size_t i = 0; i < indices.size(); ++i) variables[tensor->axes[i].id] = indices[i];
+    return variables;
+  }
+
+  // The sum over all calls, and over the axes that the term reduces.
+  Expr SumOfTerms(Expr term, Variables variables) const {
+    std::vector<IndexVar> reduced;
+    Expr sum = Reduce(ReduceOp::kSum, {&result_.batch, 1}, [&](std::span<const Expr> call) {
+      while (IsInlinable(term)) {
+        std::vector<Expr> indices;
+        for (const Expr& index : term->operands) indices.push_back(Copied(index, variables, call[0]));
+        variables = Renamed(term->tensor, indices);
+        term = term->tensor->body;
+      }
+      Expr copied = Copied(term, variables, call[0]);
+      if (copied->kind != ExprKind::kReduce) return copied;
+      reduced = copied->axes;
+      return copied->operands[0];
+    });
+    ExprNode node = *sum;
+    node.axes.insert(node.axes.end(), reduced.begin(), reduced.end());
+    return Expr(std::make_shared<const ExprNode>(std::move(node)));
+  }
 
   Dims Extents(const Dims& dims, bool is_batched) const {
     Dims extents;
@@ -51,6 +173,13 @@ class Batcher {
     Tensor tensor(std::make_shared<const TensorNode>(std::move(node)));
     versions_.insert_or_assign(from.get(), Version{tensor, is_batched});
     return tensor;
+  }
+
+  void AddInput(const Tensor& input) {
+    bool is_batched = !shared_[static_cast<size_t>(input->input_index)];
+    TensorNode node = *input;
+    node.dims = Extents(input.dims(), is_batched);
+    result_.computation.inputs.push_back(Add(input, std::move(node), is_batched));
   }
 
   // Producers first, without recursion: chains of tensors may be long.
@@ -85,9 +214,7 @@ class Batcher {
       self = Add(tensor->self, std::move(node), is_batched);
     }
     Tensor computed = ComputeTensor(tensor->name, tensor.dtype(), extents, [&](std::span<const Expr> indices) {
-      absl::flat_hash_map<int64_t, Expr> variables;
-      std::span<const Expr> own = indices.subspan(is_batched ? 1 : 0);
-      for (size_t i = 0; i < own.size(); ++i) variables[tensor->axes[i].id] = own[i];
+      Variables variables = Renamed(tensor, indices.subspan(is_batched ? 1 : 0));
       return Copied(tensor->body, variables, is_batched ? indices[0] : Expr());
     });
     TensorNode node = *computed;
@@ -99,7 +226,7 @@ class Batcher {
   }
 
   // The expression with new variables, symbols and tensors. `call`: the position along the batch; null: none.
-  Expr Copied(const Expr& root, const absl::flat_hash_map<int64_t, Expr>& variables, const Expr& call) const {
+  Expr Copied(const Expr& root, const Variables& variables, const Expr& call) const {
     absl::flat_hash_map<const ExprNode*, Expr> copies;
     for (const ExprNode* from : Postorder({root})) {
       ExprNode node = *from;
@@ -138,21 +265,31 @@ Dim BatchedComputation::Translated(const Dim& dim) const {
 }
 
 std::optional<BatchedComputation> AddBatchAxis(const Computation& computation, const std::vector<bool>& shared) {
-  if (!computation.values.empty()) return std::nullopt;
-  // The symbols of the inputs before the first that has the new axis come before it.
-  std::vector<Dim> before;
-  size_t first = 0;
-  while (first < computation.inputs.size() && shared[first]) {
-    for (const Dim& dim : computation.inputs[first].dims()) AddVariables(dim, before);
-    ++first;
-  }
-  if (first == computation.inputs.size()) return std::nullopt;
-  BatchedComputation result;
-  result.computation.name = computation.name;
-  result.batch = Dim::Var(static_cast<int64_t>(before.size()), "b");
-  Batcher batcher(result, shared);
-  for (const Tensor& input : computation.inputs) batcher.AddInput(input);
-  for (const Tensor& output : computation.outputs) result.computation.outputs.push_back(batcher.Output(output));
+  std::optional<BatchedComputation> result = Begin(computation, shared);
+  if (!result) return std::nullopt;
+  Batcher batcher(*result, computation, shared);
+  for (const Tensor& output : computation.outputs) result->computation.outputs.push_back(batcher.Output(output));
+  return result;
+}
+
+std::optional<size_t> FindAccumulator(const Computation& computation) {
+  if (computation.outputs.size() != 1 || !computation.values.empty()) return std::nullopt;
+  Accumulation accumulation = AccumulationOf(computation.outputs[0]);
+  if (!accumulation.input) return std::nullopt;
+  const Expr term = InlinedTerm(accumulation.term);
+  bool is_product = term->kind == ExprKind::kBinary && term->binary == BinaryOp::kMultiply;
+  bool is_sum = term->kind == ExprKind::kReduce && term->reduce == ReduceOp::kSum;
+  const TensorNode* input = accumulation.input->tensor.get();
+  if (!(is_product || is_sum) || !IsTermOver(accumulation.term, input)) return std::nullopt;
+  return static_cast<size_t>(input->input_index);
+}
+
+std::optional<BatchedComputation> AddBatchSum(const Computation& computation, const std::vector<bool>& shared) {
+  std::optional<BatchedComputation> result = Begin(computation, shared);
+  if (!result) return std::nullopt;
+  Batcher batcher(*result, computation, shared);
+  const Tensor& output = computation.outputs[0];
+  result->computation.outputs.push_back(batcher.Sum(output, AccumulationOf(output)));
   return result;
 }
 

@@ -1,4 +1,4 @@
-// AddBatchAxis: the computation of several calls of a kernel at once.
+// AddBatchAxis, AddBatchSum: the computation of several calls of a kernel at once.
 #ifndef RVM_KERNELS_TE_BATCH_AXIS_H_
 #define RVM_KERNELS_TE_BATCH_AXIS_H_
 
@@ -27,6 +27,15 @@ struct BatchedComputation {
 // REQUIRES: `shared` has an element for each input, and the symbols are the variables 0, 1, ... in the order of
 // te::KernelSymbols.
 std::optional<BatchedComputation> AddBatchAxis(const Computation& computation, const std::vector<bool>& shared);
+
+// Returns the input to which the only output adds a term: output = input + term. The term is a product or a sum that
+// does not read that input, and the positions that it reads do not depend on data. nullopt: there is none.
+std::optional<size_t> FindAccumulator(const Computation& computation);
+
+// The computation of a chain of calls, each of which has the result of the one before as its accumulator: that input
+// plus the sum of all terms. The accumulator and the output have no axis for the calls. Otherwise as AddBatchAxis.
+// REQUIRES: FindAccumulator gives an input, which is shared.
+std::optional<BatchedComputation> AddBatchSum(const Computation& computation, const std::vector<bool>& shared);
 
 }  // namespace rvm::te
 

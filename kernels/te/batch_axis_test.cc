@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -179,6 +181,87 @@ TEST(BatchAxisTest, UpdatesBecomeTheirDefinition) {
                        [&](Indices) { return TensorUpdate::Position{{at({})}, Expr(), Const(kFloat32, 9)}; });
   ExpectRowsEqual({"f", {x, at}, {written}}, {false, false});
   EXPECT_EQ(AddBatchAxis({"f", {x, at}, {written}}, {false, false})->computation.outputs[0]->update, nullptr);
+}
+
+// Compares a chain of calls, each with the result of the one before, with one of the computation of their sum. All
+// numbers are multiples of 1/16, so that sums are exact.
+void ExpectChainsEqual(const Computation& computation, size_t accumulator, int64_t extent = 3, int64_t calls = 4) {
+  ASSERT_EQ(FindAccumulator(computation), accumulator);
+  std::vector<bool> shared(computation.inputs.size(), false);
+  shared[accumulator] = true;
+  std::optional<BatchedComputation> batched = AddBatchSum(computation, shared);
+  ASSERT_TRUE(batched.has_value());
+  std::vector<std::vector<Literal>> rows(computation.inputs.size());
+  std::vector<Literal> sum;
+  for (int64_t call = 0; call < calls; ++call) {
+    std::vector<Literal> inputs;
+    for (size_t i = 0; i < computation.inputs.size(); ++i) {
+      const Tensor& input = computation.inputs[i];
+      inputs.push_back(Numbers(input.dtype(), ShapeOf(input.dims(), extent), static_cast<int64_t>(i) + call * 13));
+      if (i == accumulator && call > 0) inputs.back() = sum[0];
+      rows[i].push_back(inputs.back());
+    }
+    absl::StatusOr<std::vector<Literal>> results = Evaluate(computation, inputs);
+    ASSERT_TRUE(results.ok()) << results.status();
+    sum = *results;
+  }
+  std::vector<Literal> together;
+  for (size_t i = 0; i < rows.size(); ++i) together.push_back(shared[i] ? rows[i][0] : Stacked(rows[i]));
+  absl::StatusOr<std::vector<Literal>> all = Evaluate(batched->computation, together);
+  ASSERT_TRUE(all.ok()) << all.status();
+  ASSERT_EQ((*all)[0].shape(), sum[0].shape());
+  EXPECT_EQ(std::memcmp((*all)[0].data(), sum[0].data(), static_cast<size_t>(sum[0].bytes())), 0);
+}
+
+TEST(BatchAxisTest, ChainsOfSums) {
+  Dim n = Dim::Var(0, "n");
+  Tensor sum = Input(0, "sum", kFloat32, {n, Dim(4)}), x = Input(1, "x", kFloat32, {n, Dim(1)});
+  Tensor y = Input(2, "y", kFloat32, {Dim(1), Dim(4)});
+  Tensor outer = ComputeTensor("outer", kFloat32, sum.dims(),
+                               [&](Indices i) { return x({i[0], Index(0)}) * y({Index(0), i[1]}); });
+  auto plus = [&](const Tensor& a, const Tensor& b) {
+    return ComputeTensor("plus", kFloat32, a.dims(), [&](Indices i) { return a(i) + b(i); });
+  };
+  ExpectChainsEqual({"f", {sum, x, y}, {plus(sum, outer)}}, 0);
+  ExpectChainsEqual({"f", {sum, x, y}, {plus(outer, sum)}}, 0);
+  // Through tensors that read it at other positions.
+  Tensor turned =
+      ComputeTensor("turned", kFloat32, sum.dims(), [&](Indices i) { return outer({i[0], Index(3) - i[1]}); });
+  ExpectChainsEqual({"f", {sum, x, y}, {plus(sum, turned)}}, 0);
+  // A product of more rows, and sums over them.
+  Tensor w = Input(0, "w", kFloat32, {Dim(3), Dim(5)}), a = Input(1, "a", kFloat32, {n, Dim(3)});
+  Tensor b = Input(2, "b", kFloat32, {n, Dim(5)});
+  Dim rows[] = {n};
+  Tensor product = ComputeTensor("product", kFloat32, w.dims(), [&](Indices i) {
+    return Reduce(ReduceOp::kSum, rows, [&](Indices k) { return a({k[0], i[0]}) * b({k[0], i[1]}); });
+  });
+  ExpectChainsEqual({"f", {w, a, b}, {plus(product, w)}}, 0);
+  Tensor bias = Input(1, "bias", kInt32, {Dim(5)}), d = Input(0, "d", kInt32, {n, Dim(5)});
+  Tensor total = ComputeTensor("total", kInt32, bias.dims(), [&](Indices i) {
+    return Reduce(ReduceOp::kSum, rows, [&](Indices k) { return d({k[0], i[0]}); });
+  });
+  Tensor result = ComputeTensor("result", kInt32, bias.dims(), [&](Indices i) { return total(i) + bias(i); });
+  ExpectChainsEqual({"f", {d, bias}, {result}}, 1);
+}
+
+TEST(BatchAxisTest, OtherSumsAreNoChains) {
+  Tensor x = Input(0, "x", kFloat32, {Dim(3), Dim(3)}), y = Input(1, "y", kFloat32, {Dim(3), Dim(3)});
+  auto is_chain = [&](const std::function<Expr(Indices)>& body) {
+    Tensor square = ComputeTensor("square", kFloat32, x.dims(), [&](Indices i) { return x(i) * y(i); });
+    Tensor out = ComputeTensor("out", kFloat32, x.dims(), [&](Indices i) { return body(i) + square(i); });
+    return FindAccumulator({"f", {x, y}, {out}}).has_value() ||
+           FindAccumulator({"f", {x, y}, {out, square}}).has_value();
+  };
+  EXPECT_FALSE(is_chain([&](Indices i) { return x(i); }));             // the term reads it, too
+  EXPECT_FALSE(is_chain([&](Indices i) { return y({i[1], i[0]}); }));  // another element
+  EXPECT_FALSE(is_chain([&](Indices i) { return Unary(UnaryOp::kTanh, y(i)); }));
+  Tensor z = Input(1, "z", kFloat32, {Dim(3), Dim(3)});
+  Tensor sum = ComputeTensor("sum", kFloat32, x.dims(), [&](Indices i) { return x(i) + z(i); });
+  EXPECT_FALSE(FindAccumulator({"f", {x, z}, {sum}}).has_value());  // neither a product nor a sum
+  Tensor at = Input(2, "at", kInt64, {Dim(3)});
+  Tensor taken =
+      ComputeTensor("taken", kFloat32, x.dims(), [&](Indices i) { return x(i) + z({at({i[0]}), i[1]}) * z(i); });
+  EXPECT_FALSE(FindAccumulator({"f", {x, z, at}, {taken}}).has_value());  // an index may be out of range
 }
 
 TEST(BatchAxisTest, ThereMayBeNone) {

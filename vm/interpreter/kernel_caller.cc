@@ -55,7 +55,7 @@ KernelCaller::KernelCaller(const Executable& executable, const LinkInfo& link, H
     pending_ = share.queue;
     waiter_ = share.waiter;
   } else if (link.has_batches) {
-    own_pending_ = std::make_unique<PendingCalls>(link.kernels);
+    own_pending_ = std::make_unique<PendingCalls>(link.kernels, /*is_for_one_run=*/true);
     pending_ = own_pending_.get();
   }
   MakeConstants(executable.constants);

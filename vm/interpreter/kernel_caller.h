@@ -134,9 +134,15 @@ class KernelCaller {
   // its operands have their elements.
   std::optional<const uint16_t*> Defer(const Call& call, const uint16_t* pc, Slot* r);
   bool Waits(const KernelInfo& kernel, uint32_t level) const;
-  uint32_t PendingLevel(const Call& call, const Slot* r) const;
+  // Returns the highest level of the calls that give the operands. `except`: a parameter that does not count.
+  uint32_t PendingLevel(const Call& call, const Slot* r, std::optional<uint32_t> except) const;
   Tensor* NewPendingResult(const Call& call, size_t index);
   bool NoteCall(const Call& call, const uint16_t* pc, uint32_t level, Slot* r);
+  // Adds slots for a call, and writes its operands and symbols, without a count; HoldOperands takes one of each.
+  Slot* NoteOperands(const Call& call, const Slot* r);
+  void HoldOperands(const Call& call, const Slot* slots);
+  // Whether the call, which has the newest slots, can be the next link of a chain.
+  bool IsNextLink(const Call& call) const;
   bool FetchPending(Tensor* tensor);
   // Runs the kernel of a call of `owner`, which gets its error. False: there is one. `pc`: where it was noted, or null.
   bool RunForCall(const KernelInfo& kernel, int64_t workspace_bytes, KernelCaller& owner, const uint16_t* pc);

@@ -14,6 +14,8 @@
 namespace rvm::vm {
 namespace {
 
+bool IsMoved(uint16_t arg) { return (arg & (kConstantArg | kMovedArg)) == kMovedArg; }
+
 bool HasScalarResults(const KernelInfo& kernel) {
   return std::ranges::any_of(kernel.results, [](const KernelInfo::TensorInfo& result) { return result.scalar; });
 }
@@ -53,10 +55,10 @@ bool KernelCaller::RunForCall(const KernelInfo& kernel, int64_t workspace, Kerne
   return owner.Fail(std::move(status));
 }
 
-uint32_t KernelCaller::PendingLevel(const Call& call, const Slot* r) const {
+uint32_t KernelCaller::PendingLevel(const Call& call, const Slot* r, std::optional<uint32_t> except) const {
   uint32_t level = 0;
   for (uint32_t i = 0; i < call.num_args; ++i) {
-    if (call.kernel->params[i].scalar) continue;
+    if (call.kernel->params[i].scalar || i == except) continue;
     Tensor* tensor = ArgTensor(call.args[i], r);
     if (tensor->data == nullptr) level = std::max(level, pending_->LevelOf(tensor));
   }
@@ -66,7 +68,7 @@ uint32_t KernelCaller::PendingLevel(const Call& call, const Slot* r) const {
 // A call waits if that may make a batch, or if it must. Results that control reads at once, and parameters that are
 // updated in place, need the elements of all operands now.
 bool KernelCaller::Waits(const KernelInfo& kernel, uint32_t level) const {
-  if (kernel.batch != nullptr) return true;
+  if (pending_->VariantOf(kernel) != nullptr) return true;
   return (level > 0 || defers_all_) && kernel.desc->updates.empty() && !HasScalarResults(kernel);
 }
 
@@ -74,7 +76,7 @@ std::optional<const uint16_t*> KernelCaller::Defer(const Call& call, const uint1
   constexpr int64_t kShareOfLimit = 8;
   if ((pending_->is_full() || pending_bytes_ > heap_.limit_bytes() / kShareOfLimit) && !RunPending()) return nullptr;
   const KernelInfo& kernel = *call.kernel;
-  uint32_t level = PendingLevel(call, r);
+  uint32_t level = PendingLevel(call, r, std::nullopt);
   if (!Waits(kernel, level)) {
     if (!FetchArgs(call, r)) return nullptr;
     return std::nullopt;
@@ -103,22 +105,16 @@ Tensor* KernelCaller::NewPendingResult(const Call& call, size_t index) {
 bool KernelCaller::NoteCall(const Call& call, const uint16_t* pc, uint32_t level, Slot* r) {
   const KernelInfo& kernel = *call.kernel;
   size_t params = call.num_args, results = kernel.results.size();
-  num_moved_ = 0;  // no result takes the memory of an operand, which is read later
-  Slot* slots = pending_->NewSlots(kernel);
-  for (uint32_t i = 0; i < params; ++i) {
-    uint16_t arg = call.args[i];
-    bool is_constant = (arg & kConstantArg) != 0;
-    if (kernel.params[i].scalar) {
-      slots[i] = is_constant ? LoadScalar(kernel.params[i].dtype, constants_[arg & ~kConstantArg]->data) : r[arg];
-      continue;
-    }
-    Tensor* tensor = ArgTensor(arg, r);
-    // An operand that would be free after the call lives until the queue runs.
-    if ((arg & (kConstantArg | kMovedArg)) == kMovedArg && tensor->data != nullptr)
-      pending_bytes_ += ElementBytes(*tensor);
-    slots[i] = AsSlot(tensor);
+  Slot* slots = NoteOperands(call, r);
+  if (IsNextLink(call)) {
+    uint32_t accumulator = *kernel.batch->accumulator;
+    Slot sum = slots[accumulator];
+    pending_->NoteLink(*this, kernel, pc, PendingLevel(call, r, accumulator) + 1);
+    HoldOperands(call, slots);
+    ++num_pending_;
+    r[call.dsts[0]] = sum;
+    return true;
   }
-  std::copy_n(symbols_.begin(), kernel.desc->num_symbols, slots + params + 2 * results);
   pending_->Begin(*this, kernel, pc, level);
   for (size_t i = 0; i < results; ++i) {
     if (kernel.results[i].scalar) continue;
@@ -131,15 +127,46 @@ bool KernelCaller::NoteCall(const Call& call, const uint16_t* pc, uint32_t level
     pending_bytes_ += heap_.live_bytes() - before;
     pending_->SetResult(i, tensor);
   }
-  for (uint32_t i = 0; i < params; ++i) {
-    if (!kernel.params[i].scalar && (call.args[i] & (kConstantArg | kMovedArg)) == 0) Retain(slots[i]);
-  }
+  HoldOperands(call, slots);
   pending_->Note();
   ++num_pending_;
   for (size_t i = 0; i < results; ++i) {
     if (!kernel.results[i].scalar) r[call.dsts[i]] = slots[params + i];
   }
   return true;
+}
+
+Slot* KernelCaller::NoteOperands(const Call& call, const Slot* r) {
+  const KernelInfo& kernel = *call.kernel;
+  num_moved_ = 0;  // no result takes the memory of an operand, which is read later
+  Slot* slots = pending_->NewSlots(kernel);
+  for (uint32_t i = 0; i < call.num_args; ++i) {
+    uint16_t arg = call.args[i];
+    bool is_constant = (arg & kConstantArg) != 0;
+    if (!kernel.params[i].scalar) {
+      slots[i] = AsSlot(ArgTensor(arg, r));
+    } else {
+      slots[i] = is_constant ? LoadScalar(kernel.params[i].dtype, constants_[arg & ~kConstantArg]->data) : r[arg];
+    }
+  }
+  std::copy_n(symbols_.begin(), kernel.desc->num_symbols, slots + call.num_args + 2 * kernel.results.size());
+  return slots;
+}
+
+bool KernelCaller::IsNextLink(const Call& call) const {
+  const BatchVariant* variant = pending_->VariantOf(*call.kernel);
+  if (variant == nullptr || !variant->accumulator) return false;
+  return IsMoved(call.args[*variant->accumulator]) && pending_->IsNextLink(*this, *call.kernel);
+}
+
+void KernelCaller::HoldOperands(const Call& call, const Slot* slots) {
+  for (uint32_t i = 0; i < call.num_args; ++i) {
+    if (call.kernel->params[i].scalar || slots[i] == 0) continue;
+    const Tensor* tensor = AsTensor(slots[i]);
+    if ((call.args[i] & (kConstantArg | kMovedArg)) == 0) Retain(slots[i]);
+    // An operand that would be free after the call lives until the queue runs.
+    if (IsMoved(call.args[i]) && tensor->data != nullptr) pending_bytes_ += ElementBytes(*tensor);
+  }
 }
 
 }  // namespace rvm::vm

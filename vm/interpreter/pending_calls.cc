@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "absl/hash/hash.h"
 #include "vm/interpreter/kernel_caller.h"
@@ -17,13 +18,14 @@ constexpr size_t RoundUp(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
 size_t SymbolsAt(const KernelInfo& kernel) { return kernel.params.size() + 2 * kernel.results.size(); }
 size_t NumSlots(const KernelInfo& kernel) { return SymbolsAt(kernel) + kernel.desc->num_symbols; }
 
-bool IsShared(const KernelInfo& kernel, size_t param) {
-  return std::ranges::binary_search(kernel.batch->shared, static_cast<uint32_t>(param));
+bool IsShared(const BatchVariant& variant, size_t param) {
+  return std::ranges::binary_search(variant.shared, static_cast<uint32_t>(param));
 }
 
 }  // namespace
 
-PendingCalls::PendingCalls(std::span<const KernelInfo> kernels) : kernels_(kernels), table_(kTableSize, kNone) {}
+PendingCalls::PendingCalls(std::span<const KernelInfo> kernels, bool is_for_one_run)
+    : kernels_(kernels), is_for_one_run_(is_for_one_run), table_(kTableSize, kNone) {}
 
 Slot* PendingCalls::NewSlots(const KernelInfo& kernel) {
   size_t begin = slots_.size();
@@ -32,12 +34,37 @@ Slot* PendingCalls::NewSlots(const KernelInfo& kernel) {
 }
 
 void PendingCalls::Begin(KernelCaller& caller, const KernelInfo& kernel, const uint16_t* pc, uint32_t level) {
-  new_call_ = {&caller, &kernel, pc, static_cast<uint32_t>(slots_.size() - NumSlots(kernel)), level, kNone};
-  new_group_ = FindGroup(new_call_);
+  new_call_ = {&caller, &kernel, pc, static_cast<uint32_t>(slots_.size() - NumSlots(kernel)), level, kNone, kNone};
+  const BatchVariant* variant = VariantOf(kernel);
+  bool begins_chain = variant != nullptr && variant->accumulator;
+  new_call_.group = begins_chain ? NewGroup(new_call_, kNone) : FindGroup(new_call_);
+}
+
+bool PendingCalls::IsNextLink(const KernelCaller& caller, const KernelInfo& kernel) {
+  auto slots = static_cast<uint32_t>(slots_.size() - NumSlots(kernel));
+  const Tensor* sum = AsTensor(slots_[slots + *kernel.batch->accumulator]);
+  if (sum->data != nullptr || sum->object.tag == 0) return false;
+  const Call& first = calls_[sum->object.tag - 1];
+  return first.kernel == &kernel && first.caller == &caller && sum->object.count == groups_[first.group].count + 1 &&
+         ShareOperands(first, {nullptr, &kernel, nullptr, slots, 0, kNone, kNone});
+}
+
+void PendingCalls::NoteLink(KernelCaller& caller, const KernelInfo& kernel, const uint16_t* pc, uint32_t level) {
+  auto slots = static_cast<uint32_t>(slots_.size() - NumSlots(kernel));
+  Slot& accumulator = slots_[slots + *kernel.batch->accumulator];
+  Tensor* sum = AsTensor(accumulator);
+  Call& first = calls_[sum->object.tag - 1];
+  Slot* result = slots_.data() + slots + kernel.params.size();
+  result[0] = std::exchange(accumulator, Slot{0});
+  result[1] = SlotsOf(first)[kernel.params.size() + 1];
+  Retain(result[0]);
+  // Who needs the sum comes after all links.
+  first.level = groups_[first.group].level = std::max(first.level, level);
+  Append({&caller, &kernel, pc, slots, level, kNone, first.group});
 }
 
 std::optional<Tensor*> PendingCalls::NewRow(Heap& heap, size_t index, const KernelInfo::TensorInfo& result) {
-  const Group& group = groups_[new_group_];
+  const Group& group = groups_[new_call_.group];
   if (group.count == 0) return nullptr;
   Block& block = blocks_[group.blocks + index];
   if (block.left == 0) {
@@ -68,19 +95,21 @@ void PendingCalls::SetResult(size_t index, Tensor* tensor) {
   tensor->object.tag = static_cast<uint16_t>(calls_.size() + 1);
 }
 
-void PendingCalls::Note() {
+void PendingCalls::Note() { Append(new_call_); }
+
+void PendingCalls::Append(const Call& call) {
   auto number = static_cast<uint32_t>(calls_.size());
-  calls_.push_back(new_call_);
-  Group& group = groups_[new_group_];
+  calls_.push_back(call);
+  Group& group = groups_[call.group];
   (group.count++ == 0 ? group.first : calls_[group.last].next) = number;
   group.last = number;
 }
 
 void PendingCalls::Abandon() {
-  const Group& group = groups_[new_group_];
+  const Group& group = groups_[new_call_.group];
   if (group.count > 0) return;
   // It was made for this call, and is the last.
-  table_[group.place] = kNone;
+  if (group.place != kNone) table_[group.place] = kNone;
   blocks_.resize(group.blocks);
   groups_.pop_back();
 }
@@ -94,9 +123,10 @@ Slot PendingCalls::KeyOfShared(const Call& call, const Slot* slots, uint32_t par
 
 uint64_t PendingCalls::HashOf(const Call& call) {
   size_t hash = absl::HashOf(call.kernel, call.level);
-  if (call.kernel->batch == nullptr) return hash;
+  const BatchVariant* variant = VariantOf(*call.kernel);
+  if (variant == nullptr) return hash;
   const Slot* slots = SlotsOf(call);
-  for (uint32_t param : call.kernel->batch->shared) hash = absl::HashOf(hash, KeyOfShared(call, slots, param));
+  for (uint32_t param : variant->shared) hash = absl::HashOf(hash, KeyOfShared(call, slots, param));
   const Slot* symbols = slots + SymbolsAt(*call.kernel);
   for (uint32_t s = 0; s < call.kernel->desc->num_symbols; ++s) hash = absl::HashOf(hash, symbols[s]);
   return hash;
@@ -104,31 +134,40 @@ uint64_t PendingCalls::HashOf(const Call& call) {
 
 bool PendingCalls::AreAlike(const Call& a, const Call& b) {
   if (a.kernel != b.kernel || a.level != b.level) return false;
-  if (a.kernel->batch == nullptr) return true;
+  return VariantOf(*a.kernel) == nullptr || ShareOperands(a, b);
+}
+
+bool PendingCalls::ShareOperands(const Call& a, const Call& b) {
+  const BatchVariant& variant = *a.kernel->batch;
   const Slot* of_a = SlotsOf(a);
   const Slot* of_b = SlotsOf(b);
-  for (uint32_t param : a.kernel->batch->shared) {
-    if (KeyOfShared(a, of_a, param) != KeyOfShared(b, of_b, param)) return false;
+  for (uint32_t param : variant.shared) {
+    if (param != variant.accumulator && KeyOfShared(a, of_a, param) != KeyOfShared(b, of_b, param)) return false;
   }
   size_t symbols = SymbolsAt(*a.kernel);
   return std::equal(of_a + symbols, of_a + symbols + a.kernel->desc->num_symbols, of_b + symbols);
 }
 
 uint32_t PendingCalls::FindGroup(const Call& call) {
-  size_t place = HashOf(call) % kTableSize;
+  auto place = static_cast<uint32_t>(HashOf(call) % kTableSize);
   while (table_[place] != kNone && !AreAlike(calls_[groups_[table_[place]].first], call)) {
     place = (place + 1) % kTableSize;
   }
-  if (table_[place] != kNone) return table_[place];
+  if (table_[place] == kNone) table_[place] = NewGroup(call, place);
+  return table_[place];
+}
+
+uint32_t PendingCalls::NewGroup(const Call& call, uint32_t place) {
   auto number = static_cast<uint32_t>(groups_.size());
-  table_[place] = number;
-  groups_.push_back({call.level, kNone, kNone, 0, static_cast<uint32_t>(place), static_cast<uint32_t>(blocks_.size())});
+  groups_.push_back({call.level, kNone, kNone, 0, place, static_cast<uint32_t>(blocks_.size())});
   blocks_.resize(blocks_.size() + call.kernel->results.size());
   return number;
 }
 
 void PendingCalls::Clear(Heap* heap) {
-  for (const Group& group : groups_) table_[group.place] = kNone;
+  for (const Group& group : groups_) {
+    if (group.place != kNone) table_[group.place] = kNone;
+  }
   for (const Block& block : blocks_) {
     if (block.tensor != nullptr && heap != nullptr) heap->Drop(AsSlot(block.tensor));
   }
@@ -164,11 +203,12 @@ bool PendingCalls::RunGroup(const Group& group, KernelCaller& runner) {
   for (uint32_t number = group.first; number != kNone; number = calls_[number].next) {
     if (calls_[number].caller != nullptr) batch_.push_back(number);
   }
-  size_t rows = 1;
-  if (batch_.size() > 1 && calls_[group.first].kernel->batch != nullptr) rows = SizeRows(calls_[group.first]);
+  const BatchVariant* variant = VariantOf(*calls_[group.first].kernel);
+  size_t rows = batch_.size() > 1 && variant != nullptr ? SizeRows(calls_[group.first]) : 1;
   for (size_t first = 0; first < batch_.size();) {
-    size_t count = rows > 1 ? NextRows(first, rows) : 1;
-    bool runs_together = count > 1 && RunRows(runner, first, count);
+    size_t count = rows > 1 ? NextCount(*variant, first, rows) : 1;
+    size_t least = rows > 1 && !variant->has_same_bits ? kMinOtherRows : 2;
+    bool runs_together = count >= least && RunRows(runner, first, count);
     if (!runs_together) {
       for (size_t i = first; i < first + count; ++i) {
         if (!RunAlone(calls_[batch_[i]], runner)) return false;
@@ -204,8 +244,13 @@ bool PendingCalls::RunAlone(Call& call, KernelCaller& runner) {
   return true;
 }
 
+size_t PendingCalls::NextCount(const BatchVariant& variant, size_t first, size_t limit) {
+  return variant.accumulator ? std::min(limit, batch_.size() - first) : NextRows(first, limit);
+}
+
 size_t PendingCalls::SizeRows(const Call& call) {
   const KernelInfo& kernel = *call.kernel;
+  const BatchVariant& variant = *kernel.batch;
   const Slot* slots = SlotsOf(call);
   rows_.clear();
   size_t bytes = 0;
@@ -215,30 +260,36 @@ size_t PendingCalls::SizeRows(const Call& call) {
     bytes += static_cast<size_t>(row);
   };
   for (uint32_t p = 0; p < kernel.params.size(); ++p) {
-    add(kernel.params[p], slots[p], IsShared(kernel, p));
+    add(kernel.params[p], slots[p], IsShared(variant, p));
   }
   for (size_t i = 0; i < kernel.results.size(); ++i) {
-    add(kernel.results[i], slots[kernel.params.size() + i], false);
+    add(kernel.results[i], slots[kernel.params.size() + i], variant.accumulator.has_value());
   }
   size_t ends = 64 * rows_.size();  // each block begins at a multiple of 64 bytes
-  if (bytes == 0 || kStagingBytes - ends < 2 * bytes) return 1;
+  size_t room = (variant.has_same_bits ? kStagingOfSameBits : kStagingBytes) - ends;
+  if (bytes == 0 || room < 2 * bytes) return 1;
   if (staging_ == nullptr) {
     staging_.reset(new (std::align_val_t{64}, std::nothrow) std::byte[kStagingBytes]);
     if (staging_ == nullptr) return 1;
   }
-  return (kStagingBytes - ends) / bytes;
+  return room / bytes;
 }
 
 bool PendingCalls::BindVariant(const KernelInfo& variant, const Call& call, int64_t count, KernelCaller& runner) {
   const Slot* slots = SlotsOf(call);
+  const BatchVariant& batch = *call.kernel->batch;
   std::vector<int64_t>& symbols = runner.symbols_;
+  // The accumulator of a link is its result.
+  auto tensor_of = [&](uint32_t param) {
+    return AsTensor(param == batch.accumulator ? slots[call.kernel->params.size()] : slots[param]);
+  };
   auto bind_all = [&](const std::vector<KernelInfo::Bind>& binds) {
     return std::ranges::all_of(binds, [&](const KernelInfo::Bind& bind) {
       int64_t extent = count;
-      if (IsShared(*call.kernel, bind.param)) {
-        extent = AsTensor(slots[bind.param])->dims[bind.axis];
+      if (IsShared(batch, bind.param)) {
+        extent = tensor_of(bind.param)->dims[bind.axis];
       } else if (bind.axis > 0) {
-        extent = AsTensor(slots[bind.param])->dims[bind.axis - 1];
+        extent = tensor_of(bind.param)->dims[bind.axis - 1];
       }
       if (bind.symbol >= 0) {
         symbols[static_cast<size_t>(bind.symbol)] = extent;
@@ -256,9 +307,10 @@ bool PendingCalls::BindVariant(const KernelInfo& variant, const Call& call, int6
     const KernelInfo::TensorInfo& row = call.kernel->results[i];
     const Slot result = slots[call.kernel->params.size() + i];
     const std::vector<DimProgram>& dims = variant.results[i].programs;
-    if (dims[0].Evaluate(symbols) != count) return false;
-    for (size_t axis = 1; axis < dims.size(); ++axis) {
-      if (row.scalar || dims[axis].Evaluate(symbols) != AsTensor(result)->dims[axis - 1]) return false;
+    size_t outer = batch.accumulator ? 0 : 1;  // axes of the variant in front of those of a call
+    if (outer == 1 && dims[0].Evaluate(symbols) != count) return false;
+    for (size_t axis = outer; axis < dims.size(); ++axis) {
+      if (row.scalar || dims[axis].Evaluate(symbols) != AsTensor(result)->dims[axis - outer]) return false;
     }
   }
   return true;
@@ -275,7 +327,8 @@ bool PendingCalls::RunRows(KernelCaller& runner, size_t first, size_t count) {
   std::byte* block = staging_.get();
   void** buffers = runner.buffers_.data();
   for (size_t i = 0; i < rows_.size(); ++i) {
-    if (i < params && IsShared(kernel, i)) {
+    bool is_shared = i < params ? IsShared(*kernel.batch, i) : kernel.batch->accumulator.has_value();
+    if (is_shared) {
       buffers[i] = RowOf(call, i);
       continue;
     }
@@ -286,7 +339,9 @@ bool PendingCalls::RunRows(KernelCaller& runner, size_t first, size_t count) {
     if (i < params) Gather(i, first, count);
   }
   if (runner.RunBound(variant, *workspace) != kRvmOk) return false;
-  for (size_t i = 0; i < kernel.results.size(); ++i) Scatter(i, first, count);
+  if (!kernel.batch->accumulator) {
+    for (size_t i = 0; i < kernel.results.size(); ++i) Scatter(i, first, count);
+  }
   for (size_t i = first; i < first + count; ++i) Finish(calls_[batch_[i]]);
   return true;
 }
@@ -295,6 +350,9 @@ std::byte* PendingCalls::RowOf(const Call& call, size_t index) {
   const KernelInfo& kernel = *call.kernel;
   Slot& slot = SlotsOf(call)[index];
   if (index < kernel.params.size()) {
+    // A link adds to what the chain has.
+    if (kernel.batch != nullptr && index == kernel.batch->accumulator && slot == 0)
+      return RowOf(call, kernel.params.size());
     return kernel.params[index].scalar ? reinterpret_cast<std::byte*>(&slot)
                                        : static_cast<std::byte*>(ElementsOf(AsTensor(slot)));
   }
@@ -361,7 +419,7 @@ void PendingCalls::Finish(Call& call) {
     heap.Drop(AsSlot(tensor));
   }
   for (size_t p = 0; p < params; ++p) {
-    if (!kernel.params[p].scalar) heap.Drop(slots[p]);
+    if (!kernel.params[p].scalar && slots[p] != 0) heap.Drop(slots[p]);
   }
   call.caller = nullptr;
 }

@@ -5,7 +5,11 @@
 // tensors of their own whose elements are not there yet. When somebody needs elements, the queue runs: level by level,
 // and in a level, the calls of one kernel together whose shared operands are the same tensors. Results of one
 // heap lie one behind the other; rows of operands that do not are copied together. A row's bits do not depend on the
-// others: the compiler makes variants so.
+// others: the compiler makes variants so. Variants of which that is not known (BatchVariant::has_same_bits) are for
+// queues of one run.
+//
+// Calls that each add to the result of the one before, which nobody else has, are a chain: their result is one tensor,
+// and the chain runs as one call when all of the terms can be computed, whatever the number of its links.
 //
 // What control does is not changed by this: shapes are checked when a call is noted, and of several calls that fail,
 // the one that was noted first gives the run's error.
@@ -80,8 +84,13 @@ class PendingCalls {
   // Numbers of calls fit into the tag of a header.
   static constexpr uint32_t kMaxCalls = 4096;
 
-  // `kernels`: of the linked program; outlive the queue.
-  explicit PendingCalls(std::span<const KernelInfo> kernels);
+  // `kernels`: of the linked program; outlive the queue. `is_for_one_run`: no other run shares the queue.
+  PendingCalls(std::span<const KernelInfo> kernels, bool is_for_one_run);
+
+  // Returns the variant that makes many calls of the kernel in this queue; null: there is none.
+  const BatchVariant* VariantOf(const KernelInfo& kernel) const {
+    return kernel.batch != nullptr && (kernel.batch->has_same_bits || is_for_one_run_) ? kernel.batch : nullptr;
+  }
 
   bool is_full() const { return calls_.size() >= kMaxCalls; }
 
@@ -98,6 +107,11 @@ class PendingCalls {
   // Adds the call with the newest slots, without results, which the functions that follow make for it. `level` is one
   // more than that of its operands.
   void Begin(KernelCaller& caller, const KernelInfo& kernel, const uint16_t* pc, uint32_t level);
+  // Whether the call with the newest slots can be the next link of the chain that gives its accumulator, of which its
+  // register has the only count besides those of the chain.
+  bool IsNextLink(const KernelCaller& caller, const KernelInfo& kernel);
+  // Adds that call to the chain. Its accumulator, which the caller of this function keeps, is its result, too.
+  void NoteLink(KernelCaller& caller, const KernelInfo& kernel, const uint16_t* pc, uint32_t level);
   // Makes the result `index` of that call a row of a block of its group. Null if it is none: there are too few rows
   // yet; false: there is no memory.
   std::optional<Tensor*> NewRow(Heap& heap, size_t index, const KernelInfo::TensorInfo& result);
@@ -118,12 +132,15 @@ class PendingCalls {
  private:
   static constexpr uint32_t kNone = ~uint32_t{0};
   static constexpr size_t kTableSize = 2 * kMaxCalls;
-  // Bytes for rows that are copied together: a variant runs on as many rows as fit.
-  static constexpr size_t kStagingBytes = 1 << 18;
+  // Bytes for rows that are copied together: a variant runs on as many rows as fit. Those that arrange their operands
+  // first, which is as much work for a few rows, have more.
+  static constexpr size_t kStagingBytes = 1 << 20, kStagingOfSameBits = 1 << 18;
   // Sizes of blocks grow from the first to the last by a factor; shorter runs of rows are copied.
   static constexpr int64_t kFirstBlockRows = 4, kBlockRows = 64, kBlockGrowth = 4;
   static constexpr int64_t kBlockBytes = 1 << 18;
   static constexpr size_t kRowsTogether = 16;
+  // Fewer calls run alone where a variant gives other bits: it arranges its operands first.
+  static constexpr size_t kMinOtherRows = 4;
 
   struct Call {
     KernelCaller* caller;  // null: there is nothing to do any more
@@ -132,13 +149,14 @@ class PendingCalls {
     uint32_t slots;
     uint32_t level;
     uint32_t next;  // of its group
+    uint32_t group;
   };
   // Calls that may run as one.
   struct Group {
     uint32_t level;
     uint32_t first, last;
     uint32_t count;
-    uint32_t place;   // in the table
+    uint32_t place;   // in the table; kNone: it is not there
     uint32_t blocks;  // index of the first of its blocks, one for each result
   };
   // Memory for results of calls of a group, one behind the other, so that a variant may write them where they stay.
@@ -162,7 +180,11 @@ class PendingCalls {
   static Slot KeyOfShared(const Call& call, const Slot* slots, uint32_t param);
   uint64_t HashOf(const Call& call);
   bool AreAlike(const Call& a, const Call& b);
+  // Whether the calls have the same shared operands, but for accumulators, and the same extents.
+  bool ShareOperands(const Call& a, const Call& b);
   uint32_t FindGroup(const Call& call);
+  uint32_t NewGroup(const Call& call, uint32_t place);
+  void Append(const Call& call);
   // `heap`: null, if it is reset.
   void Clear(Heap* heap);
 
@@ -171,6 +193,8 @@ class PendingCalls {
   bool RunAlone(Call& call, KernelCaller& runner);
   // Runs all calls that are left one by one, in the order in which they were noted.
   void RunInOrder(KernelCaller& runner);
+  // Returns how many calls of batch_ from `first` on run as one, at most `limit`.
+  size_t NextCount(const BatchVariant& variant, size_t first, size_t limit);
   // Runs as one the `count` calls that batch_ holds from `first` on. False: the variant does not fit them, or has
   // failed.
   bool RunRows(KernelCaller& runner, size_t first, size_t count);
@@ -190,10 +214,10 @@ class PendingCalls {
   void Finish(Call& call);
 
   std::span<const KernelInfo> kernels_;
+  bool is_for_one_run_;
   std::vector<Call> calls_;
   std::vector<Slot> slots_;
   Call new_call_ = {};  // from Begin to Note
-  uint32_t new_group_ = 0;
   std::vector<Group> groups_;
   std::vector<Block> blocks_;
   std::vector<uint32_t> table_;  // of groups, by hash

@@ -127,6 +127,28 @@ int32_t ScoreBatch(void* const* buffers, const int64_t* dims, RvmKernelContext*)
   return kRvmOk;
 }
 
+// sum + x y, for rows that are added to one.
+void AddRows(void* const* buffers, int64_t rows) {
+  const auto* sum = static_cast<const float*>(buffers[0]);
+  const auto* x = static_cast<const float*>(buffers[1]);
+  const auto* y = static_cast<const float*>(buffers[2]);
+  auto* out = static_cast<float*>(buffers[3]);
+  for (int64_t j = 0; j < 2; ++j) {
+    float total = sum[j];
+    for (int64_t i = 0; i < rows; ++i) total += x[2 * i + j] * y[2 * i + j];
+    out[j] = total;
+  }
+  Log("add", rows);
+}
+int32_t Add(void* const* buffers, const int64_t*, RvmKernelContext*) {
+  AddRows(buffers, 1);
+  return kRvmOk;
+}
+int32_t AddBatch(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
+  AddRows(buffers, dims[0]);
+  return kRvmOk;
+}
+
 constexpr char kKernels[] = R"(
   file "p.relay"
   type T0 = Tensor[(2), float32]
@@ -155,10 +177,15 @@ constexpr char kKernels[] = R"(
   kernel N10 "round" "round" () { param float32 (2) result int32 (2) workspace 0 }
   kernel N11 "sum" "sum" ("n") { param float32 ($0) result float32 () workspace 0 }
   kernel N12 "wrong" "wrong" ("n") { param float32 ($0) result float32 ($0) workspace (0 - $0) }
+  kernel N13 "add" "add" () {
+    param float32 (2) param float32 (2) param float32 (2) result float32 (2) workspace 0 reuse 0 0 }
+  kernel N14 "add_batch" "add_batch" ("b") {
+    param float32 (2) param float32 ($0, 2) param float32 ($0, 2) result float32 (2) workspace 0 reuse 0 0 }
   batch N0 N1 (2)
   batch N2 N3 (0)
   batch N6 N7 (1)
   batch N8 N9 (1)
+  batch N13 N14 (0) other_sums adds_to 0
 )";
 
 }  // namespace
@@ -168,8 +195,8 @@ std::shared_ptr<const Program> LinkRowKernels(const std::string& functions) {
   EXPECT_TRUE(executable.ok()) << executable.status();
   auto verified = Verify(*std::move(executable));
   EXPECT_TRUE(verified.ok()) << verified.status();
-  auto program = Program::LinkWithKernels(
-      *verified, {Mix, MixBatch, Row, RowBatch, Total, Twice, Shift, ShiftBatch, Score, ScoreBatch, Round, Sum, Twice});
+  auto program = Program::LinkWithKernels(*verified, {Mix, MixBatch, Row, RowBatch, Total, Twice, Shift, ShiftBatch,
+                                                      Score, ScoreBatch, Round, Sum, Twice, Add, AddBatch});
   EXPECT_TRUE(program.ok()) << program.status();
   Ran().clear();
   return *program;

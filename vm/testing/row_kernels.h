@@ -9,6 +9,7 @@
 //   N10 round(x)     a row as int32
 //   N11 sum(x)       of a vector of any length, as a scalar
 //   N12 wrong(x)     asks for a negative number of bytes
+//   N13 add(s, x, y) s + x y of rows, in place of s if that may be; N14, its variant for chains; other sums
 //
 // Constants: K0 the unit matrix, K1 a table of three rows, K2 [5], K3 twice the unit matrix, K4 [1, 2]. Types: T0 a row
 // of 2, T1 a vector of any length, T2 a matrix of one row.

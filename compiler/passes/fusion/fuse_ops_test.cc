@@ -449,6 +449,23 @@ def @last(%xs: List[Tensor[(8, 60), float32]], %h: Tensor[(8, 72), float32]) -> 
 def @main(%xs: List[Tensor[(8, 60), float32]], %h: Tensor[(8, 72), float32]) { @last(%xs, %h) }
 )",
      1, 1},
+    // The gradient of a weight waits for nobody, and nobody for it.
+    {"SumInAReference", R"(
+def @back(%n: int32, %g: Ref[Tensor[(72, 60), float32]], %x: Tensor[(1, 60), float32], %d: Tensor[(1, 72), float32])
+    -> Tensor[(1, 72), float32] {
+  if (%n > 0) {
+    let %e = tanh(%d) * %d;
+    let %sum = ref_read(%g);
+    ref_write(%g, %sum + transpose(%e) * %x);
+    @back(%n - 1, %g, %x, %e)
+  } else { %d }
+}
+def @main(%n: int32, %x: Tensor[(1, 60), float32], %d: Tensor[(1, 72), float32], %w: Tensor[(72, 60), float32]) {
+  let %g = ref(%w);
+  (@back(%n, %g, %x, %d), ref_read(%g))
+}
+)",
+     1, 2},
     {"NoRecursion", R"(
 def @main(%x: Tensor[(1, 60), float32], %y: Tensor[(1, 60), float32]) {
   let %h = tanh(nn.dense(%x, ones(shape=[72, 60], dtype="float32")));

@@ -152,6 +152,7 @@ FusionPlan::FusionPlan(ir::Arena& arena, Expr* block, const BlockUses& uses, con
   ReadSteps(block, uses);
   ReadProjections(uses, renamed);
   if (options_.opt_level >= 1) DelayViews();
+  if (options_.carried != nullptr) FindAccumulations();
   Group(renamed);
 }
 
@@ -294,6 +295,33 @@ void FusionPlan::DelayViews() {
   for (auto& [var, step] : producers_) step = place[step];
 }
 
+// Marks `ref := !ref + addend` and what makes the addend from its factors, such as the outer product that is a weight's
+// gradient: many such calls become one product.
+void FusionPlan::FindAccumulations() {
+  absl::flat_hash_set<const ir::Var*> contents;  // of references
+  for (const FusionStep& step : steps_) {
+    if (step.value->expr_kind == ExprKind::kRefRead && step.var != nullptr) contents.insert(step.var);
+  }
+  auto is_sum = [&](const FusionStep& step) {
+    const ops::OpDef* op = ir::OpCallee(step.op);
+    if (op->name != "add" || step.outputs[0].users.size() != 1) return false;
+    bool is_written = steps_[step.outputs[0].users[0]].value->expr_kind == ExprKind::kRefWrite;
+    return is_written && std::any_of(step.op->args.begin(), step.op->args.end(), [&](const Expr* arg) {
+             const auto* use = DynCast<ir::VarExpr>(arg);
+             return use != nullptr && contents.contains(use->var) && SameExtents(arg->type, step.value->type);
+           });
+  };
+  auto accumulates = [&](uint32_t user) { return steps_[user].accumulates; };
+  for (uint32_t i = static_cast<uint32_t>(steps_.size()); i-- > 0;) {
+    FusionStep& step = steps_[i];
+    if (step.op == nullptr || step.outputs.size() != 1 || !step.tuple_users.empty()) continue;
+    const std::vector<uint32_t>& users = step.outputs[0].users;
+    bool makes_addend = IsView(i) || Grows(i) || IsAnchor(ClassOf(step));
+    step.accumulates =
+        is_sum(step) || (makes_addend && !users.empty() && std::all_of(users.begin(), users.end(), accumulates));
+  }
+}
+
 // ---- grouping
 
 void FusionPlan::Group(const absl::flat_hash_map<const ir::Var*, ir::Var*>& renamed) {
@@ -431,8 +459,10 @@ bool FusionPlan::IsCalledInTime(const FusionGroup& producer, uint32_t step) cons
   return true;
 }
 
-// False if the producer has a product of what is known beforehand, and the consumer needs a carried value.
+// False if the producer has a product of what is known beforehand, and the consumer needs a carried value, or if one of
+// them accumulates: its calls wait for all others.
 bool FusionPlan::AreOfOneLevel(const FusionGroup& producer, const FusionGroup& consumer) const {
+  if (steps_[producer.members[0]].accumulates != steps_[consumer.members[0]].accumulates) return false;
   auto is_carried = [&](uint32_t member) { return steps_[member].is_carried; };
   auto shares = [&](uint32_t member) { return SharesWeights(steps_[member]); };
   const std::vector<uint32_t>&own = producer.members, &other = consumer.members;

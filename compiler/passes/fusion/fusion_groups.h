@@ -48,6 +48,7 @@ struct FusionStep {
   bool is_projection = false;         // stands in `outputs` of an operator
   bool checks_type = false;           // the let's type promises more than the operator's
   bool is_carried = false;            // `op` takes a carried value (CarriedValues)
+  bool accumulates = false;           // adds to the content of a reference, or makes what is only added to some
   uint32_t group = 0;                 // of `op`
 };
 
@@ -61,7 +62,9 @@ struct FusionGroup {
 
 struct FusionOptions {
   int opt_level;
-  const CarriedValues* carried = nullptr;  // not null: products that need no carried value stay apart from others
+  // Not null: independent calls run together. Products that need no carried value, and additions to references, stay
+  // apart from others.
+  const CarriedValues* carried = nullptr;
 };
 
 // The steps of a block and the groups of its operator calls.
@@ -90,6 +93,7 @@ class FusionPlan {
   void ReadSteps(ir::Expr* block, const BlockUses& uses);
   void ReadProjections(const BlockUses& uses, absl::flat_hash_map<const ir::Var*, ir::Var*>& renamed);
   void DelayViews();
+  void FindAccumulations();
   void Group(const absl::flat_hash_map<const ir::Var*, ir::Var*>& renamed);
   void JoinProducers(uint32_t step);
   bool MayMerge(const FusionGroup& producer, uint32_t step) const;
