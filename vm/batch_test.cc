@@ -104,7 +104,8 @@ TEST(BatchTest, ProgramsWithoutVariantsRunOneByOne) {
   auto plain = Program::LinkWithKernels(
       *Verify(std::move(executable)),
       std::vector<RvmKernel>(
-          13, [](void* const*, const int64_t*, RvmKernelContext*) -> int32_t { return kRvmIndexOutOfRange; }));
+          program->executable().kernels.size(),
+          [](void* const*, const int64_t*, RvmKernelContext*) -> int32_t { return kRvmIndexOutOfRange; }));
   ASSERT_TRUE(plain.ok()) << plain.status();
   auto batch = BatchOf(*plain);
   for (const std::string& result : RunAll(*batch, {Decode(0), Decode(1)})) {

@@ -44,7 +44,7 @@ bool IsInlinable(const Expr& e) {
          !e->tensor->self && !e->tensor->is_ordered && !e->tensor->is_stored;
 }
 
-// What the term is, with such tensors inlined.
+// Returns the term with such tensors inlined.
 Expr InlinedTerm(Expr term) {
   while (IsInlinable(term)) term = term->tensor->body;
   return term;
@@ -135,7 +135,7 @@ class Batcher {
 
   using Variables = absl::flat_hash_map<int64_t, Expr>;
 
-  // What stands for the axes of a tensor.
+  // Returns the indices that stand for the axes of a tensor, by the id of the axis.
   static Variables Renamed(const Tensor& tensor, std::span<const Expr> indices) {
     Variables variables;
     for (size_t i = 0; i < indices.size(); ++i) variables[tensor->axes[i].id] = indices[i];
