@@ -545,10 +545,15 @@ void FusionPlan::SplitOffViews(uint32_t group) {
     members.erase(std::find(members.begin(), members.end(), step));
     FusionGroup view;
     view.members = {step};
+    view.follows = follows;
     view.last = follows ? std::max(step, groups_[group].last) : step;
-    // A copy that has moved to its reader stands before the group whose result it takes (SinkCopies).
-    for (uint32_t producer : Producers(step)) view.last = std::max(view.last, groups_[steps_[producer].group].last);
-    view.follows = follows || view.last > step;
+    for (uint32_t producer : Producers(step)) {
+      // A copy that has moved to its reader stands before the group whose result it takes (SinkCopies).
+      uint32_t made = groups_[steps_[producer].group].last;
+      if (made < view.last) continue;
+      view.last = made;
+      view.follows = true;
+    }
     steps_[step].group = static_cast<uint32_t>(groups_.size());
     groups_.push_back(std::move(view));
   };
