@@ -248,9 +248,9 @@ class CompareTorch(python_test.WithPackages, unittest.TestCase):
 
     def test_nodes_with_graphs_inside_and_writes(self):
         """Values that a run here gave, one of them changed."""
+        from relayvm import _compare_torch  # pylint: disable=import-outside-toplevel
         for name, node, why in (("branches", "getitem", "has graphs inside"), ("cnn", "relu_", "writes tensors in place")):
             path = os.path.join(os.path.dirname(MLP), f"{name}.pt2")
-            from relayvm import _compare_torch  # pylint: disable=import-outside-toplevel
             study = _compare_torch.TorchStudy(path, None, {}, 1)
             study.inputs = study.complete({}, np.random.default_rng(0))
             names = [output for each in study.nodes for output in each.outputs]

@@ -39,20 +39,21 @@ class Documents(relayvm.TestCase):
             snake = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
             path, = glob.glob(f"{folder}/**/{snake}.cc", recursive=True)
             lines = itertools.takewhile(lambda line: line.startswith("// "), read(path).splitlines())
-            rows.append(f"| `{snake}` | {level} | {' '.join(line[3:] for line in lines).rstrip('.')} |\n")
+            text = " ".join(line[3:] for line in lines).rstrip(".")
+            self.assertNotEqual(text, "", f"{path} begins with no comment")
+            rows.append(f"| `{snake}` | {level} | {text} |\n")
         written = read(f"{folder}/README.md")
         expected = re.sub(r"(?<=\|---\|---\|---\|\n)(\|.*\n)+", lambda _: "".join(rows), written, count=1)
         if os.environ.get("UPDATE_DOCS"):
             with open(f"{folder}/README.md", "w", encoding="utf-8") as file:
                 file.write(expected)
-            return
+            written = read(f"{folder}/README.md")
         self.assertEqual(written.splitlines(), expected.splitlines())
 
     def test_decisions(self):
         """Each decision has a row with its number and title, in order."""
         folder = os.path.join(relayvm.ROOT, "docs/decisions")
-        with open(os.path.join(folder, "README.md"), encoding="utf-8") as file:
-            rows = re.findall(r"^\| (\d+) \| \[(.*)\]\((.*?)\) \|", file.read(), re.MULTILINE)
+        rows = re.findall(r"^\| (\d+) \| \[(.*)\]\((.*?)\) \|", read(os.path.join(folder, "README.md")), re.MULTILINE)
         found = []
         for name in sorted(os.listdir(folder)):
             if re.match(r"\d{4}-", name):

@@ -53,7 +53,7 @@ ROOMS = {
     "passes": {"analysis", "diagnostics", "ir", "ops", "target", "text"},
     "quantize": {"ir", "ops", "passes"},
     "bytecode": {"analysis", "diagnostics", "ir", "lowering", "ops", "target"},
-    "import": {"builder", "diagnostics", "ir", "models", "ops", "text", "typing"},
+    "import": {"builder", "diagnostics", "ir", "models", "ops", "text"},
     "driver": {"bytecode", "diagnostics", "import", "ir", "lowering", "ops", "passes", "quantize", "target",
                "text", "typing"},
 }

@@ -60,9 +60,9 @@ def measure(workload, models, folder, rounds):
     with open(arguments, "w", encoding="utf-8") as file:
         file.write(workload.arguments())
     plain, batch = (results_of(workload, model, arguments) for model in models)
-    expected = workload.expected() or [np.reshape(result, -1) for result in plain]
-    check(workload.name, plain, expected)
-    check(workload.name, batch, expected)
+    expected = plain if workload.parameters else workload.expected()
+    for results in (plain, batch):
+        check(workload.name, results, expected)
     times = [[milliseconds(model, arguments) for model in models] for _ in range(rounds)]
     return *(min(column) for column in zip(*times)), expected
 

@@ -1,7 +1,7 @@
 """Eager PyTorch on one thread: torch_peer.py FOLDER. FOLDER has the weights of each kind, KIND.npz, and `workloads.json`, a list of
 [name, kind, items, parameters]; writes a line of JSON for each: milliseconds one by one and batched by hand, and the results of both.
 
-Where there are parameters, it is a step of gradient descent, and the results are they. By hand, trees are batched by levels from the root, with index arrays made before; sequences are packed.
+A workload with parameters is a step of gradient descent; its results are the new parameters. By hand, trees are batched by levels from the root, with index arrays made before; sequences are packed.
 """
 
 import json
@@ -11,7 +11,6 @@ import time
 
 import numpy as np
 import torch
-
 
 F = torch.nn.functional
 
@@ -91,10 +90,9 @@ class Training:
         self.peer, self.parameters = peer, [peer.w[name].requires_grad_() for name in names]
 
     def step(self, states):
-        torch.set_grad_enabled(True)
-        loss = sum((state * state).sum() for state in states())
-        gradients = torch.autograd.grad(loss, self.parameters)
-        torch.set_grad_enabled(False)
+        with torch.enable_grad():
+            loss = sum((state * state).sum() for state in states())
+            gradients = torch.autograd.grad(loss, self.parameters)
         return [w - RATE * g for w, g in zip(self.parameters, gradients)]
 
     def one_by_one(self):

@@ -69,9 +69,9 @@ class Workload:
         return f"{model}[{', '.join(str(item) if self.of_lists else tree_text(item) for item in self.items)}]\n"
 
     def expected(self):
-        """The states in numpy; None for training."""
+        """The states in numpy; not for training."""
         w = weights(self.kind)
-        return None if self.parameters else [lstm(w, item) if self.of_lists else tree_state(w, item)[0] for item in self.items]
+        return [lstm(w, item) if self.of_lists else tree_state(w, item)[0] for item in self.items]
 
 
 def workloads(count=COUNT, seed=None):

@@ -66,10 +66,7 @@ def table_of(rows, names):
 
 def stops():
     """How soon runs end after a cancel: another table."""
-    tool = os.path.join(relayvm.ROOT, "bazel-bin", "benchmarks", "stop", "stop_benchmark")
-    if not os.path.exists(tool):
-        return "`bazel build //benchmarks/stop:stop_benchmark` was not run: stops are not measured\n"
-    done = relayvm.run(tool, "--control", cwd=relayvm.ROOT, timeout=600)
+    done = relayvm.run(relayvm.built("//benchmarks/stop:stop_benchmark"), "--control", cwd=relayvm.ROOT, timeout=600)
     if done.returncode != 0:
         sys.exit(done.stderr)
     return ("From `Machine::Cancel` to the end of `Invoke`, with all memory given back: milliseconds of the processor that runs the "

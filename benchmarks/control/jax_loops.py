@@ -1,6 +1,6 @@
-"""Programs of `./run bench control` as loops of JAX, which JAX itself runs, or IREE what it compiles of them.
+"""Programs of `./run bench control` as loops of JAX, which JAX runs, or IREE after it has compiled them.
 
-Recursion, lists and trees JAX does not have.
+JAX has no recursion, lists or trees.
 """
 
 import os

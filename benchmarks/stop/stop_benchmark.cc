@@ -5,7 +5,7 @@
 //   stop_benchmark [NAME]...    all, or the operators, structures and programs whose names begin so
 //   stop_benchmark --control    control flow
 //
-// Reads programs of benchmarks/vm from the current folder.
+// Run it in the root of the tree: it reads benchmarks/vm/*.relay.
 #include <unistd.h>
 
 #include <algorithm>
