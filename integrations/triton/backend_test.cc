@@ -185,6 +185,17 @@ TEST(ConfigTest, TensorsAreThoseOfTheProgram) {
             "flag TYPE_BOOL [ 1 ]; bytes TYPE_UINT8 [ 2 ]; half TYPE_BF16 [ 2 ]; ");
 }
 
+TEST(ConfigTest, OtherMembersStay) {
+  Served model(TestModel(), Config({}, R"(, "rate": 0.00001, "share": 0.1, "least": -1.5e-300, "count": 7)"));
+  ASSERT_EQ(model.error(), "");
+  absl::StatusOr<JsonValue> json = ParseJson(model.config());
+  ASSERT_TRUE(json.ok()) << json.status();
+  EXPECT_EQ(*json->Find("rate")->AsDouble(), 0.00001);
+  EXPECT_EQ(*json->Find("share")->AsDouble(), 0.1);
+  EXPECT_EQ(*json->Find("least")->AsDouble(), -1.5e-300);
+  EXPECT_EQ(*json->Find("count")->AsInt(), 7);
+}
+
 TEST(ConfigTest, ABatchIsTheFirstExtent) {
   std::string config = R"({"max_batch_size": 8, "parameters": {"entry": {"string_value": ")";
   Served rows(TestModel(), config + R"(rows"}}})");

@@ -160,7 +160,7 @@ void Write(JsonWriter& json, const JsonValue& value) {
   if (value.is_null()) json.Null();
   if (const bool* flag = value.AsBool()) json.Bool(*flag);
   if (const int64_t* number = value.AsInt()) json.Int(*number);
-  if (const double* number = value.AsDouble()) json.Number(*number);
+  if (const double* number = value.AsDouble()) json.Exact(*number);
   if (const std::string* text = value.AsString()) json.String(*text);
   if (const JsonValue::Array* items = value.AsArray()) {
     json.BeginArray();
