@@ -791,6 +791,8 @@ INSTANTIATE_TEST_SUITE_P(
         BatchCase{"batch N9 N8 (0) other_sums adds_to 0", "the result may not have the memory of the accumulator"},
         BatchCase{"batch N7 N7 (0) other_sums adds_to 0", "parameter 1 of the variant does not fit"},
         BatchCase{"batch N7 N8 (0) other_sums", "symbols that are values, reuses or updates"},
+        BatchCase{"batch N10 N12 (0, 1) other_sums adds_to 0", ""},
+        BatchCase{"batch N10 N11 (0, 1) other_sums adds_to 0", "symbols that are values, reuses or updates"},
         BatchCase{"batch N0 N1 (1) function F0 \"f\" params 0 result int32 arena 64 { r0: int32 code load_int r0, 1 "
                   "return r0 }",
                   "plans tensors in an arena; the executable has variants for batches"}));
@@ -813,7 +815,13 @@ TEST_P(BatchTest, Says) {
       "kernel N7 \"h\" \"h\" () { param float32 (4) param float32 (4) result float32 (4) workspace 0 reuse 0 0 } "
       "kernel N8 \"i\" \"i\" (\"b\") { param float32 (4) param float32 ($0, 4) result float32 (4) workspace 0 "
       "reuse 0 0 } "
-      "kernel N9 \"j\" \"j\" (\"b\") { param float32 (4) param float32 ($0, 4) result float32 (4) workspace 0 } ",
+      "kernel N9 \"j\" \"j\" (\"b\") { param float32 (4) param float32 ($0, 4) result float32 (4) workspace 0 } "
+      "kernel N10 \"l\" \"l\" () { param float32 (4) param float32 (4) param float32 (4) result float32 (4) "
+      "workspace 0 reuse 0 0 reuse 0 1 } "
+      "kernel N11 \"m\" \"m\" (\"b\") { param float32 (4) param float32 (4) param float32 ($0, 4) "
+      "result float32 (4) workspace 0 reuse 0 0 reuse 0 1 } "
+      "kernel N12 \"n\" \"n\" (\"b\") { param float32 (4) param float32 (4) param float32 ($0, 4) "
+      "result float32 (4) workspace 0 reuse 0 0 } ",
       GetParam().definitions));
   std::string error = GetParam().error;
   EXPECT_EQ(status.ok(), error.empty()) << status;

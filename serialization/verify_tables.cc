@@ -495,7 +495,8 @@ class TableVerifier {
     if (batch.kernel.value >= kernels || batch.variant.value >= kernels) return error("a kernel that is out of range");
     const KernelDesc& kernel = executable_.kernels[batch.kernel.value];
     const KernelDesc& variant = executable_.kernels[batch.variant.value];
-    if (!variant.values.empty() || (!variant.reuses.empty() && !batch.accumulator) || !variant.updates.empty())
+    size_t max_reuses = batch.accumulator ? 1 : 0;
+    if (!variant.values.empty() || variant.reuses.size() > max_reuses || !variant.updates.empty())
       return error("the variant has symbols that are values, reuses or updates");
     if (!kernel.updates.empty()) return error("the kernel updates a parameter");
     if (batch.accumulator) RVM_RETURN_IF_ERROR(CheckAccumulator(batch, kernel, variant));
