@@ -37,8 +37,8 @@ quietly apt-get install -y --no-install-recommends gcc libc6-dev pkgconf python3
 
 check "the checksums" "" quietly bash -c "cd '$dist' && sha256sum --check --quiet SHA256SUMS"
 
-check "the tarball unpacks" "" tar xf "$dist"/relayvm-*-linux-x86_64.tar.gz
-unpacked=$(echo "$place"/relayvm-*-linux-x86_64)
+check "the tarball unpacks" "" tar xf "$dist"/relayvm-[0-9]*-linux-x86_64.tar.gz
+unpacked=$(echo "$place"/relayvm-[0-9]*-linux-x86_64)
 check "the tarball needs no packages" 144 "$unpacked/bin/relayvm" run square.relay 12
 check "the tarball compiles" "" "$unpacked/bin/relayvm" compile values.relay --entry total --target portable -o values.rvm
 export PKG_CONFIG_PATH="$unpacked/lib/pkgconfig" LD_LIBRARY_PATH="$unpacked/lib"
