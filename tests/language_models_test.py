@@ -263,6 +263,20 @@ class GgufFiles(Case):
         step = self.compile(path, "--entry", "step")
         self.assertLess(os.path.getsize(step), 1.5 * os.path.getsize(path))
 
+    def test_default_outputs(self):
+        """Beside the model, by its name."""
+        shutil.copytree(os.path.join(FIXTURES, "llama"), self.path("folder"))
+        gguf.write(self.path("model.gguf"), self.metadata(), self.make("llama")[0])
+        inside = sorted(os.listdir(self.path("folder")))
+        quantize = ["quantize", "--scheme", "w8a8-dynamic", "--force"]
+        for verb, model, output in ((["compile"], "model.gguf", "model.rvm"), (["compile"], "folder", "folder.rvm"),
+                                    (["compile"], "folder/", "folder.rvm"), (quantize, "folder/", "folder.quantized.rvm")):
+            with self.subTest(verb=verb[0], model=model):
+                relayvm.must(relayvm.COMPILER, *verb, self.path(model), "-O0", "--target", "portable", "--entry", "step")
+                os.remove(self.path(output))
+        self.assertEqual(sorted(os.listdir(self.path("folder"))), inside)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["folder", "model.gguf"])
+
     def test_refusals(self):
         stored, _ = self.make("llama")
         path = self.path("model.gguf")

@@ -1,12 +1,16 @@
 """relayvm.quantize: the verb from Python, with data and metrics that are Python's."""
 
 import os
+import sys
+import tempfile
 import unittest
+import unittest.mock
 
 import numpy as np
 
 import python_test
 import relayvm as tools
+import torch_test
 
 DEPTH = 160
 PROGRAM = f"""
@@ -79,6 +83,12 @@ class Quantize(python_test.WithPackages, unittest.TestCase):
             self.vm.quantize(PROGRAM, scheme="w8a8", params=self.weights)
         with self.assertRaisesRegex(self.vm.CompileError, "named `cel`; did you mean `cell`"):
             self.vm.quantize(PROGRAM, params=self.weights, keep=["cel"])
+        for keep in ("cell", b"cell"):
+            with self.assertRaisesRegex(TypeError, "keep is a list; saw b?'cell'"):
+                self.vm.quantize(PROGRAM, params=self.weights, keep=keep)
+        for error in (0, 0.0, -1, float("nan")):
+            with self.assertRaisesRegex(ValueError, f"error is {error}; expected a number above 0"):
+                self.vm.quantize(PROGRAM, params=self.weights, data=self.data, error=error)
         with self.assertRaisesRegex(self.vm.CompileError, "the data have no call"):
             self.vm.quantize(PROGRAM, params=self.weights, data=[])
         with self.assertRaisesRegex(self.vm.CompileError, "the data are for `other`, which is no entry"):
@@ -87,6 +97,31 @@ class Quantize(python_test.WithPackages, unittest.TestCase):
             self.vm.quantize(PROGRAM, params=self.weights, data=[[np.zeros((1, 3), np.float32)]])
         with self.assertRaisesRegex(ZeroDivisionError, "division"):
             self.vm.quantize(PROGRAM, params=self.weights, data=self.data, force=True, metric=lambda a, b: 1 / 0)
+
+    def test_operators_that_cannot_be_measured(self):
+        """They stay unmeasured, and are not the error of what fails later."""
+        own = sys.modules[self.vm.quantize.__module__]
+        q = self.vm.quantize(PROGRAM, params=self.weights, force=True)
+        self.assertTrue(all("ns_before" in site for site in q.report["sites"]))
+        with unittest.mock.patch.object(own, "_array", side_effect=OSError("no operand")) as array:
+            q = self.vm.quantize(PROGRAM, params=self.weights)
+            self.assertEqual([site["scheme"] for site in q.report["sites"]], ["w8"] * 2)
+            self.assertFalse(any("ns_before" in site for site in q.report["sites"]))
+            with self.assertRaises(ZeroDivisionError):
+                self.vm.quantize(PROGRAM, params=self.weights, data=self.data, metric=lambda a, b: 1 / 0)
+            self.assertGreater(array.call_count, 2)
+
+    def test_warnings_of_imports_stay_beside_errors(self):
+        content = torch_test.with_program(os.path.join(tools.ROOT, "tests/torch/shapes.pt2"),
+                                          lambda program: program.update(guards_code=["L['x'].stride()[0] == 4"]))
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "m.pt2"), "wb") as file:
+                file.write(content)
+            module = self.vm.Module('import "m.pt2" as @m;\ndef @main() { %x }', folder=folder)
+            with self.assertRaises(self.vm.CompileError) as caught:
+                self.vm.quantize(module)
+            for diagnostics in (module.check(), caught.exception.diagnostics):
+                self.assertEqual({diagnostic.severity for diagnostic in diagnostics}, {"error", "warning"})
 
 
 if __name__ == "__main__":

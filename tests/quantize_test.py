@@ -280,7 +280,10 @@ class QuantizeTest(relayvm.TestCase):
     def test_errors(self):
         plain = self.write("plain.relay", "def @main(%x: float32) { %x }")
         calls, empty = self.data("calls.txt", ["[1] 1"]), self.data("empty.txt", ["# none"])
+        long = "x" * 300
         cases = [
+            (self.source, ["--data", long], f"{long}`: File name too long"),
+            (self.source, ["--data", long + ".npz"], f"{long}.npz`: File name too long"),
             (self.source, ["--scheme", "w9"], "there is no scheme `w9`"),
             (self.source, ["--keep", "cel"], "no weight that can be quantised is named `cel`; did you mean `cell`?"),
             (self.source, ["--group", "7"], "`--group`: saw 7; expected an even number"),
@@ -299,6 +302,18 @@ class QuantizeTest(relayvm.TestCase):
                 path, done = self.quantize(source, "error.rvm", *options)
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(message, done.stderr)
+                self.assertFalse(os.path.exists(path))
+
+    def test_empty_weights_are_not_sites(self):
+        for shape in ((0, 3, 3, 3), (4, 0, 3, 3)):
+            with self.subTest(shape=shape):
+                np.savez(f"{self.folder}/none.npz", w=np.zeros(shape, np.float32))
+                source = self.write("none.relay", f"free_var %w: Tensor[{shape}, float32];\n"
+                                    f"def @main(%x: Tensor[(1, {shape[1]}, 8, 8), float32]) {{\n"
+                                    f"  nn.conv2d(%x, %w, channels={shape[0]}, kernel_size=[3, 3])\n}}")
+                path, done = self.quantize(source, "none.rvm", "--params", f"{self.folder}/none.npz", "--force", params=False)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("the program has nothing to quantise", done.stderr)
                 self.assertFalse(os.path.exists(path))
 
     def test_weights_that_no_code_fits_stay(self):

@@ -29,6 +29,19 @@ inline std::string EscapeMarkup(std::string_view text) {
   return out;
 }
 
+// Returns the beginning of an XHTML page up to its heading.
+inline std::string PageHead(std::string_view title, std::string_view style) {
+  std::string head =
+      "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n<meta "
+      "charset=\"utf-8\"/>\n<title>";
+  head += EscapeMarkup(title);
+  head += "</title>\n<style>";
+  head += style;
+  head += "</style>\n</head>\n<body>\n<h1>";
+  head += EscapeMarkup(title);
+  return head + "</h1>\n";
+}
+
 }  // namespace rvm::tools
 
 #endif  // RVM_TOOLS_MARKUP_H_

@@ -217,8 +217,9 @@ std::string TypesJson(const ir::Module& module) {
 absl::Status Check(uint32_t source, diagnostics::Diagnostics& diagnostics, const rvm_compile_options* given,
                    rvm_compilation& result) {
   RVM_ASSIGN_OR_RETURN(driver::ProgramFiles files, ReadImports(given));
-  RVM_ASSIGN_OR_RETURN(ir::Module parsed, driver::Parse(source, diagnostics, {}, &files));
+  absl::StatusOr<ir::Module> read = driver::Parse(source, diagnostics, {}, &files);
   result.warnings = files.warnings();
+  RVM_ASSIGN_OR_RETURN(ir::Module parsed, std::move(read));
   for (driver::ParamFile& file : files.TakeWeights()) {
     result.weights.insert(result.weights.end(), file.tensors.begin(), file.tensors.end());
   }

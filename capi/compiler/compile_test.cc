@@ -1,6 +1,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "include/relayvm/relayvm_compiler.h"
@@ -51,6 +52,40 @@ TEST(CompileTest, ControlIsNativeOrBytecode) {
   options.control = "fast";
   EXPECT_STREQ(rvm_compilation_message(Compile(options).get()),
                "error: saw the control `fast`; expected `native` or `bytecode`\n");
+}
+
+// The report of a program with one product that is measured by `time`; "{}" if it fails.
+std::string QuantizeReport(int (*time)(void*, const rvm_program_bytes*, size_t, const int64_t*, const rvm_named_tensor*,
+                                       double*)) {
+  constexpr char kProduct[] =
+      "free_var %w: Tensor[(256, 256), float32];"
+      "def @main(%x: Tensor[(n, 256), float32]) { nn.dense(%x, %w) }";
+  const std::vector<float> values(256 * 256, 1.0f);
+  const int64_t shape[] = {256, 256};
+  const rvm_named_tensor weight = {"w", {2, 32, 1}, 2, shape, values.data()};
+  rvm_compile_options options = {.struct_size = sizeof(options), .opt_level = 2};
+  options.weights = &weight;
+  options.weight_count = 1;
+  rvm_quantize_options quantize = {.struct_size = sizeof(quantize)};
+  quantize.time = time;
+  Compilation result(rvm_quantize("a.relay", kProduct, sizeof(kProduct) - 1, &options, &quantize));
+  EXPECT_STREQ(rvm_compilation_message(result.get()), "");
+  return rvm_compilation_report(result.get());
+}
+
+TEST(QuantizeTest, OperatorsWhoseTimeFailsAreNotMeasured) {
+  auto measures = [](void*, const rvm_program_bytes*, size_t count, const int64_t*, const rvm_named_tensor*,
+                     double* nanoseconds) {
+    for (size_t i = 0; i < count; ++i) nanoseconds[i] = 5;
+    return 0;
+  };
+  auto fails = [](void*, const rvm_program_bytes*, size_t, const int64_t*, const rvm_named_tensor*, double*) {
+    return 1;
+  };
+  EXPECT_NE(QuantizeReport(measures).find("\"ns_before\""), std::string::npos);
+  const std::string report = QuantizeReport(fails);
+  EXPECT_NE(report.find("\"reason\": \"\""), std::string::npos) << report;
+  EXPECT_EQ(report.find("\"ns_before\""), std::string::npos) << report;
 }
 
 TEST(ImportTest, Formats) {

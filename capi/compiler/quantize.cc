@@ -61,9 +61,12 @@ absl::StatusOr<driver::QuantizeRuntime> RuntimeOf(const rvm_quantize_options& gi
         tensor = {"data", FromDataType(operand->dtype()), operand->shape().size(), operand->shape().data(),
                   operand->data()};
       }
-      RVM_RETURN_IF_ERROR(StatusOf(given.time(given.context, bytes.data(), bytes.size(), others.data(),
-                                              operand == nullptr ? nullptr : &tensor, times.data()),
-                                   "time"));
+      absl::Status status = StatusOf(given.time(given.context, bytes.data(), bytes.size(), others.data(),
+                                                operand == nullptr ? nullptr : &tensor, times.data()),
+                                     "time");
+      // An operator that cannot run here stays unmeasured.
+      if (!status.ok() && operand != nullptr) return absl::FailedPreconditionError(status.message());
+      RVM_RETURN_IF_ERROR(status);
       return times;
     };
   }
@@ -117,9 +120,10 @@ absl::Status Quantize(uint32_t source, diagnostics::Diagnostics& diagnostics, co
   RVM_ASSIGN_OR_RETURN(driver::QuantizeRuntime runtime, RuntimeOf(read));
   RVM_ASSIGN_OR_RETURN(driver::CompileOptions options, ReadOptions(compile));
   RVM_ASSIGN_OR_RETURN(driver::ProgramFiles files, ReadImports(compile));
-  RVM_ASSIGN_OR_RETURN(ir::Module module, driver::Parse(source, diagnostics, options.params_files, &files));
-  for (driver::ParamFile& file : files.TakeWeights()) options.weights.push_back(std::move(file));
+  absl::StatusOr<ir::Module> parsed = driver::Parse(source, diagnostics, options.params_files, &files);
   result.warnings = files.warnings();
+  RVM_ASSIGN_OR_RETURN(ir::Module module, std::move(parsed));
+  for (driver::ParamFile& file : files.TakeWeights()) options.weights.push_back(std::move(file));
   RVM_ASSIGN_OR_RETURN(driver::QuantizedProgram program,
                        driver::QuantizeModule(std::move(module), diagnostics, options, request, runtime));
   result.report = driver::QuantizeJson(program, request);

@@ -35,11 +35,7 @@ absl::StatusOr<std::shared_ptr<const VerifiedExecutable>> Calibration::Compiled(
   PreparedProgram program = program_;
   program.module = module;
   program.entries = {request_.entry};
-  CompileOptions options;
-  options.opt_level = options_.opt_level;
-  options.target = options_.target;
-  options.must_stop = options_.must_stop;
-  RVM_ASSIGN_OR_RETURN(CompiledProgram compiled, CompilePrepared(std::move(program), before_, diagnostics_, options));
+  RVM_ASSIGN_OR_RETURN(CompiledProgram compiled, CompilePrepared(std::move(program), before_, diagnostics_, options_));
   return compiled.executable;
 }
 

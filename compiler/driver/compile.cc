@@ -318,7 +318,7 @@ absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const T
   return result;
 }
 
-// The typed module with its weights, its entries, and what of it the passes drop.
+// Types the module, binds its weights, chooses its entries, and saves the metadata and attributes that passes drop.
 absl::StatusOr<PreparedProgram> Prepare(ir::Module module, diagnostics::Diagnostics& diagnostics,
                                         const CompileOptions& options, BoundWeights& weights) {
   PreparedProgram program;
@@ -497,7 +497,10 @@ absl::StatusOr<PreparedProgram> PrepareModule(ir::Module module, diagnostics::Di
                                               BoundWeights& weights) {
   RVM_ASSIGN_OR_RETURN(PreparedProgram program, Prepare(std::move(module), diagnostics, options, weights));
   RVM_ASSIGN_OR_RETURN(program.module, passes::RunPasses(program.module, program.entries, diagnostics,
-                                                         {.opt_level = options.opt_level, .until = until}));
+                                                         {.opt_level = options.opt_level,
+                                                          .until = until,
+                                                          .verify = options.verify_passes,
+                                                          .must_stop = options.must_stop}));
   CheckTensors(program.module, diagnostics);
   RVM_RETURN_IF_ERROR(diagnostics.ToStatus());
   return program;

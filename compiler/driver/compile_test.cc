@@ -130,6 +130,20 @@ TEST(Compile, ObserverSeesEachPass) {
   EXPECT_EQ(seen.back(), "fuse_ops");
 }
 
+TEST(PrepareModule, StopsBetweenPasses) {
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics(&sources);
+  absl::StatusOr<ir::Module> module = Parse(sources.Add("test.relay", "def @main() { 1 }"), diagnostics);
+  ASSERT_TRUE(module.ok());
+  for (bool stops : {false, true}) {
+    CompileOptions options;
+    options.must_stop = [stops] { return stops; };
+    BoundWeights weights;
+    absl::Status status = PrepareModule(*module, diagnostics, options, "lambda_lift", weights).status();
+    EXPECT_EQ(status.code(), stops ? absl::StatusCode::kCancelled : absl::StatusCode::kOk) << status;
+  }
+}
+
 TEST(Compile, ReportsErrorsWhereTheyBelong) {
   Result result = CompileText("def @main() { 1 + True }");
   EXPECT_EQ(result.program.status().message(), "1 error");

@@ -16,6 +16,7 @@
 #include "base/status_macros.h"
 #include "compiler/driver/calibration.h"
 #include "compiler/driver/site_programs.h"
+#include "compiler/passes/fold_call.h"
 #include "compiler/passes/pass.h"
 #include "compiler/quantize/realize.h"
 #include "compiler/quantize/sites.h"
@@ -33,10 +34,15 @@ using quantize::SitePlan;
 // The pass before which programs are quantised: operators are inlined, specialised and folded, and a program can still
 // be written as text.
 constexpr std::string_view kBefore = "lambda_lift";
-// Smaller weights are folded to floats again (passes/fold_call.cc).
-constexpr int64_t kMinStoredBytes = int64_t{64} << 10;
 // A site is slower from here on; below that it is noise.
 constexpr double kSlower = 1.03;
+
+bool IsChanged(const SitePlan& plan) { return plan.scheme != Scheme::kFloat; }
+
+// Returns a plan with less error: kW8 for kW4, otherwise floats.
+SitePlan RaisedPlan(const SitePlan& plan) {
+  return {.scheme = plan.scheme == Scheme::kW4 ? Scheme::kW8 : Scheme::kFloat};
+}
 
 // The sites' plans, and the reports that say why.
 class Planner {
@@ -73,26 +79,21 @@ class Planner {
     return plan;
   }
 
-  // A plan with less error: kW8 for kW4, otherwise floats.
+  // Reports that the site has RaisedPlan(plan), which is returned.
   SitePlan Raised(const Site& site, const SitePlan& plan, SiteReport& report) {
     report.reason = "for the sake of the error";
-    if (plan.scheme != Scheme::kW4) return Float(report.reason, report);
-    SitePlan raised = {.scheme = Scheme::kW8};
+    const SitePlan raised = RaisedPlan(plan);
+    if (!IsChanged(raised)) return Float(report.reason, report);
     Describe(site, raised, report);
     return raised;
   }
 
  private:
   void Describe(const Site& site, const SitePlan& plan, SiteReport& report) {
-    const Scheme scheme = StoredScheme(site, plan.scheme);
-    const quantize::StoredWeight* stored = weights_.Find(site, scheme, plan.group);
+    const quantize::StoredWeight* stored = weights_.Find(site, plan.scheme, plan.group);
     report.scheme = plan.scheme;
     report.weight_error = stored->error;
-    report.bytes_after = stored->bytes(scheme);
-  }
-
-  static Scheme StoredScheme(const Site& site, Scheme scheme) {
-    return site.kind == SiteKind::kTable && RowOf(scheme).multiplies_bytes ? Scheme::kW8 : scheme;
+    report.bytes_after = stored->bytes(plan.scheme);
   }
 
   static SitePlan Float(std::string reason, SiteReport& report) {
@@ -107,7 +108,9 @@ class Planner {
     const std::vector<std::string>& kept = request_.kept;
     if (std::find(kept.begin(), kept.end(), site.name) != kept.end()) return "kept";
     const bool multiplies_bytes = RowOf(request_.scheme).multiplies_bytes && site.kind != SiteKind::kTable;
-    if (!multiplies_bytes && site.weight.bytes() <= kMinStoredBytes) return "small: up to 64 KB are stored as they are";
+    // Small weights are folded to floats again.
+    if (!multiplies_bytes && site.weight.bytes() <= passes::kMaxFoldedBytes)
+      return "small: up to 64 KB are stored as they are";
     if (multiplies_bytes && site.is_grouped && !request_.force) return "channels in groups are multiplied in floats";
     if (RowOf(request_.scheme).needs_data && site.kind != SiteKind::kTable) {
       if (!report.activations || report.activations->count() == 0) return "the data do not reach it";
@@ -153,6 +156,7 @@ absl::Status NothingToDo(const std::vector<SiteReport>& sites, Scheme scheme) {
                    "`, so no program is written; `--force` quantises what is only slower:", reasons));
 }
 
+// Weights that several sites share count once.
 int64_t BytesOf(const std::vector<Site>& sites) {
   std::set<const void*> known;
   int64_t bytes = 0;
@@ -162,18 +166,15 @@ int64_t BytesOf(const std::vector<Site>& sites) {
   return bytes;
 }
 
-// Weights that several sites share count once.
-void CountBytes(const std::vector<Site>& sites, QuantizedProgram& result) {
-  std::set<std::pair<const void*, Scheme>> stored;
-  std::set<const void*> given;
+// The bytes of the weights as they are planned; those that several sites share in one form count once.
+int64_t BytesAfter(const std::vector<Site>& sites, const std::vector<SiteReport>& reports) {
+  std::set<std::pair<const void*, Scheme>> known;
+  int64_t bytes = 0;
   for (size_t i = 0; i < sites.size(); ++i) {
-    const SiteReport& site = result.sites[i];
-    if (given.insert(sites[i].weight.data()).second) result.bytes_before += site.bytes_before;
-    if (stored.insert({sites[i].weight.data(), site.scheme}).second) result.bytes_after += site.bytes_after;
+    if (known.insert({sites[i].weight.data(), reports[i].scheme}).second) bytes += reports[i].bytes_after;
   }
+  return bytes;
 }
-
-bool IsChanged(const SitePlan& plan) { return plan.scheme != Scheme::kFloat; }
 
 // Raises sites until the error of the results is small enough.
 class Search {
@@ -230,11 +231,8 @@ class Search {
     return order;
   }
 
-  std::vector<SitePlan> WithRaised(std::vector<SitePlan> plans, const std::vector<size_t>& order, size_t count) {
-    for (size_t i = 0; i < count; ++i) {
-      SiteReport unused = reports_[order[i]];
-      plans[order[i]] = planner_.Raised(sites_[order[i]], plans[order[i]], unused);
-    }
+  static std::vector<SitePlan> WithRaised(std::vector<SitePlan> plans, const std::vector<size_t>& order, size_t count) {
+    for (size_t i = 0; i < count; ++i) plans[order[i]] = RaisedPlan(plans[order[i]]);
     return plans;
   }
 
@@ -304,17 +302,23 @@ absl::StatusOr<QuantizedProgram> QuantizeModule(ir::Module module, diagnostics::
   std::vector<Site> sites = quantize::FindSites(program);
   RVM_RETURN_IF_ERROR(CheckKept(request, sites));
   result.sites = ReportsOf(sites);
+  result.bytes_before = BytesOf(sites);
+  // Programs that are only run on the data.
+  CompileOptions measured;
+  measured.opt_level = options.opt_level;
+  measured.target = options.target;
+  measured.must_stop = options.must_stop;
   std::unique_ptr<Calibration> calibration;
   if (runtime.has_data()) {
     RVM_ASSIGN_OR_RETURN(calibration,
-                         Calibration::Create(result.program, kBefore, options, request, runtime, diagnostics));
+                         Calibration::Create(result.program, kBefore, measured, request, runtime, diagnostics));
     RVM_ASSIGN_OR_RETURN(std::vector<quantize::Observations> activations, calibration->Observe(sites));
     for (size_t i = 0; i < sites.size(); ++i) {
       if (sites[i].kind != SiteKind::kTable) result.sites[i].activations = std::move(activations[i]);
     }
   }
   quantize::WeightStore weights;
-  SiteTimer timer(options, request.dims, BytesOf(sites), runtime, diagnostics);
+  SiteTimer timer(measured, request.dims, result.bytes_before, runtime, diagnostics);
   Planner planner(request, weights, timer);
   std::vector<SitePlan> plans;
   for (size_t i = 0; i < sites.size(); ++i) {
@@ -325,7 +329,7 @@ absl::StatusOr<QuantizedProgram> QuantizeModule(ir::Module module, diagnostics::
         Search(program, sites, *calibration, planner, weights, result.sites).Run(*request.greatest_error, plans));
   }
   if (std::none_of(plans.begin(), plans.end(), IsChanged)) return NothingToDo(result.sites, request.scheme);
-  CountBytes(sites, result);
+  result.bytes_after = BytesAfter(sites, result.sites);
   ir::Module realized = quantize::Realize(program, sites, plans, weights);
   if (calibration != nullptr) {
     RVM_ASSIGN_OR_RETURN(result.whole, calibration->Whole(realized));

@@ -27,7 +27,8 @@ struct QuantizeRuntime {
   using Program = std::shared_ptr<const VerifiedExecutable>;
   // The least time of a call in each program, in nanoseconds: of `main` with `operand`, or if that is null of all calls
   // of the data. Programs alternate. `others`: the bytes of other weights that are read before the call of each, as in
-  // the program that an operator is from.
+  // the program that an operator is from. kFailedPrecondition if this machine cannot run the programs' target:
+  // operators then stay unmeasured.
   std::function<absl::StatusOr<std::vector<double>>(std::span<const Program> programs,
                                                     const std::vector<int64_t>& others, const Literal* operand)>
       time;

@@ -1,7 +1,6 @@
 // Random quantised programs: what Realize gives computes what Simulate gives, within a step of a code.
 #include "compiler/driver/quantize.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -12,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -197,6 +197,32 @@ TEST(Quantize, RealizedIsSimulated) {
     EXPECT_LE(Difference(*realized, *simulated), step) << "network " << seed << " as " << quantize::RowOf(scheme).name;
   }
   EXPECT_GT(sites, static_cast<size_t>(RandomNetworks()));
+}
+
+// Quantises one product, whose measurement fails with `error`.
+absl::StatusOr<QuantizedProgram> QuantizeUnmeasured(const absl::Status& error) {
+  diagnostics::SourceMap sources;
+  diagnostics::Diagnostics diagnostics(&sources);
+  const uint32_t source = sources.Add("product.relay",
+                                      "free_var %w: Tensor[(256, 256), float32];"
+                                      "def @main(%x: Tensor[(n, 256), float32]) { nn.dense(%x, %w) }");
+  RVM_ASSIGN_OR_RETURN(ir::Module module, Parse(source, diagnostics));
+  CompileOptions options;
+  options.weights.push_back({.path = "weights", .tensors = {{"w", Literal::Full(kFloat32, {256, 256}, 1)}}});
+  QuantizeRuntime runtime;
+  runtime.time = [&](auto&&...) -> absl::StatusOr<std::vector<double>> { return error; };
+  return QuantizeModule(std::move(module), diagnostics, options, {}, runtime);
+}
+
+TEST(Quantize, OnlyTargetsOfOtherMachinesStayUnmeasured) {
+  absl::StatusOr<QuantizedProgram> program = QuantizeUnmeasured(absl::FailedPreconditionError("another machine"));
+  ASSERT_TRUE(program.ok()) << program.status();
+  ASSERT_EQ(program->sites.size(), 1u);
+  EXPECT_EQ(program->sites[0].scheme, Scheme::kW8);
+  EXPECT_FALSE(program->sites[0].ns_before.has_value());
+  for (const absl::Status& error : {absl::ResourceExhaustedError("no memory"), absl::InternalError("a bug")}) {
+    EXPECT_EQ(QuantizeUnmeasured(error).status(), error);
+  }
 }
 
 }  // namespace

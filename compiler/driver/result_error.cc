@@ -27,6 +27,14 @@ int64_t ArgmaxAt(const Literal& tensor, int64_t begin, int64_t count) {
   return best;
 }
 
+void AddRows(const Literal& expected, const Literal& result, Sums& sums) {
+  const int64_t width = expected.rank() == 0 ? 1 : expected.shape().back();
+  for (int64_t i = 0; width > 0 && i < expected.num_elements(); i += width) {
+    ++sums.rows;
+    sums.other_rows += ArgmaxAt(expected, i, width) != ArgmaxAt(result, i, width);
+  }
+}
+
 void AddFloats(const Literal& expected, const Literal& result, Sums& sums) {
   for (int64_t i = 0; i < expected.num_elements(); ++i) {
     const double a = expected.DoubleAt(i), b = result.DoubleAt(i);
@@ -37,15 +45,10 @@ void AddFloats(const Literal& expected, const Literal& result, Sums& sums) {
     sums.difference += (a - b) * (a - b);
     sums.all += a * a;
   }
-  const int64_t width = expected.rank() == 0 ? 1 : expected.shape().back();
-  for (int64_t i = 0; width > 0 && i < expected.num_elements(); i += width) {
-    ++sums.rows;
-    sums.other_rows += ArgmaxAt(expected, i, width) != ArgmaxAt(result, i, width);
-  }
 }
 
-// Adds the floats of the values; false if something else differs.
-bool Compare(const Value& expected, const Value& result, Sums& sums) {
+// Adds what `metric` needs of the floats of the values; false if something else differs.
+bool Compare(const Value& expected, const Value& result, ResultMetric metric, Sums& sums) {
   std::vector<std::pair<const Value*, const Value*>> stack = {{&expected, &result}};
   while (!stack.empty()) {
     auto [a, b] = stack.back();
@@ -56,7 +59,7 @@ bool Compare(const Value& expected, const Value& result, Sums& sums) {
       const Literal &x = a->tensor(), &y = b->tensor();
       if (x.dtype() != y.dtype() || x.shape() != y.shape()) return false;
       if (x.dtype().is_float()) {
-        AddFloats(x, y, sums);
+        metric == ResultMetric::kArgmax ? AddRows(x, y, sums) : AddFloats(x, y, sums);
       } else if (!(x == y)) {
         return false;
       }
@@ -80,7 +83,7 @@ absl::StatusOr<ResultMetric> ParseResultMetric(std::string_view text) {
 double ResultError(std::span<const Value> expected, std::span<const Value> results, ResultMetric metric) {
   Sums sums;
   double others = 0;
-  for (size_t i = 0; i < expected.size(); ++i) others += Compare(expected[i], results[i], sums) ? 0 : 1;
+  for (size_t i = 0; i < expected.size(); ++i) others += Compare(expected[i], results[i], metric, sums) ? 0 : 1;
   double error = 0;
   if (metric == ResultMetric::kArgmax) {
     error = sums.rows == 0 ? 0 : static_cast<double>(sums.other_rows) / static_cast<double>(sums.rows);

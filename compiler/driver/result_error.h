@@ -18,7 +18,7 @@ enum class ResultMetric : uint8_t {
 // Reads "norm" or "argmax".
 absl::StatusOr<ResultMetric> ParseResultMetric(std::string_view text);
 
-// Returns the error by `metric`. If more than that, the share of calls that give other integers, booleans or
+// Returns the greater of the error by `metric` and the share of calls that give other integers, booleans or
 // constructors. REQUIRES: as many results as expected ones.
 double ResultError(std::span<const Value> expected, std::span<const Value> results, ResultMetric metric);
 

@@ -4,11 +4,10 @@
 #include <cstddef>
 #include <memory>
 #include <random>
-#include <span>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -59,8 +58,6 @@ Shape ShapeOf(const Site& site, const std::map<std::string, int64_t>& dims, int6
   return shape;
 }
 
-Dims ToDims(const Shape& shape) { return Dims(shape.begin(), shape.end()); }
-
 // `def @main(%data) { operator(%data, weight) }`. A product of rows is a dense layer if `by_rows`, as it is realized.
 PreparedProgram SiteProgram(const Site& site, const Shape& data, bool by_rows) {
   PreparedProgram program;
@@ -100,11 +97,7 @@ std::string KeyOf(const Site& site, const quantize::SitePlan& plan, const Shape&
 
 SiteTimer::SiteTimer(const CompileOptions& options, const std::map<std::string, int64_t>& dims, int64_t weight_bytes,
                      const QuantizeRuntime& runtime, diagnostics::Diagnostics& diagnostics)
-    : dims_(dims), weight_bytes_(weight_bytes), runtime_(runtime), diagnostics_(diagnostics) {
-  options_.opt_level = options.opt_level;
-  options_.target = options.target;
-  options_.must_stop = options.must_stop;
-}
+    : options_(options), dims_(dims), weight_bytes_(weight_bytes), runtime_(runtime), diagnostics_(diagnostics) {}
 
 absl::StatusOr<std::optional<SiteTimes>> SiteTimer::Measure(const Site& site, const quantize::SitePlan& plan,
                                                             int64_t elements, quantize::WeightStore& weights) {
@@ -126,7 +119,10 @@ absl::StatusOr<std::optional<SiteTimes>> SiteTimer::Measure(const Site& site, co
   const int64_t others = std::max<int64_t>(0, weight_bytes_ - site.weight.bytes());
   const int64_t narrow = others * quantize::RowOf(plan.scheme).bits / 32;
   absl::StatusOr<std::vector<double>> times = runtime_.time(programs, {others, narrow}, &operand);
-  if (times.ok()) known->second = SiteTimes{(*times)[0], (*times)[1]};
+  // This machine cannot run the target.
+  if (absl::IsFailedPrecondition(times.status())) return std::nullopt;
+  RVM_RETURN_IF_ERROR(times.status());
+  known->second = SiteTimes{(*times)[0], (*times)[1]};
   return known->second;
 }
 

@@ -24,8 +24,8 @@ struct SiteTimes {
 // Measures operators of the sites of a program, those that are alike once.
 class SiteTimer {
  public:
-  // `dims`: values of named extents. Others are 1 for a first axis of at least three, and 16 elsewhere.
-  // `weight_bytes`: of all sites in floats; caches hold what fits of them.
+  // All references outlive the timer. `dims`: values of named extents. Others are 1 for a first axis of at least three,
+  // and 16 elsewhere. `weight_bytes`: of all sites in floats; caches hold what fits of them.
   SiteTimer(const CompileOptions& options, const std::map<std::string, int64_t>& dims, int64_t weight_bytes,
             const QuantizeRuntime& runtime, diagnostics::Diagnostics& diagnostics);
 
@@ -35,7 +35,7 @@ class SiteTimer {
                                                    int64_t elements, quantize::WeightStore& weights);
 
  private:
-  CompileOptions options_;
+  const CompileOptions& options_;
   const std::map<std::string, int64_t>& dims_;
   const int64_t weight_bytes_;
   const QuantizeRuntime& runtime_;

@@ -19,8 +19,7 @@ namespace {
 using ir::DynCast;
 using ir::Expr;
 
-// Larger results would bloat the executable, larger arguments the compile time.
-constexpr int64_t kMaxResultBytes = int64_t{64} << 10;
+// Larger arguments would bloat the compile time.
 constexpr int64_t kMaxArgBytes = int64_t{256} << 10;
 
 // Bytes of a tensor or a tuple of tensors; null if not known before it is computed.
@@ -38,7 +37,7 @@ std::optional<int64_t> StaticBytes(const ir::Type* type) {
   if (tensor == nullptr || !tensor->shape.is_dims() || !tensor->dtype.is_concrete()) return std::nullopt;
   std::optional<Shape> shape = StaticShape(tensor->shape.dims);
   std::optional<int64_t> elements = shape ? NumElements(*shape) : std::nullopt;
-  if (!elements || *elements > kMaxResultBytes) return std::nullopt;
+  if (!elements || *elements > kMaxFoldedBytes) return std::nullopt;
   return *elements * tensor->dtype.dtype.bytes();
 }
 
@@ -128,7 +127,7 @@ Expr* FoldCall(const ir::Builder& at, const ops::OpDef& op, const ir::Attrs& att
     if (Expr* reshaped = Reshaped(at, args[0], type)) return reshaped;
   }
   std::optional<int64_t> result_bytes = StaticBytes(type);
-  if (!result_bytes || *result_bytes > kMaxResultBytes) return nullptr;
+  if (!result_bytes || *result_bytes > kMaxFoldedBytes) return nullptr;
   std::vector<Value> values;
   int64_t bytes = 0;
   for (const Expr* arg : args) {

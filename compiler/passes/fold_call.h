@@ -3,6 +3,7 @@
 #define RVM_COMPILER_PASSES_FOLD_CALL_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,9 @@
 #include "compiler/ops/op_def.h"
 
 namespace rvm::passes {
+
+// Size of the largest result that is folded. Larger ones would bloat the executable.
+inline constexpr int64_t kMaxFoldedBytes = int64_t{64} << 10;
 
 // The result of `op` on constants and tuples of constants, as a constant or a tuple of constants. Null if an argument
 // is something else, if argument or result are large, or if the call fails: then it fails at run time, with a

@@ -6,12 +6,12 @@
 #include <limits>
 #include <numeric>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
+#include "base/check.h"
 #include "compiler/quantize/weights.h"
 
 namespace rvm::quantize {
@@ -88,7 +88,7 @@ double Observations::Range(const ObserverRule& rule) const {
     case ObserverRule::Kind::kMse: return ByError();
     case ObserverRule::Kind::kEntropy: return ByEntropy();
   }
-  return greatest_magnitude();
+  RVM_UNREACHABLE("no such rule");
 }
 
 double Observations::Percentile(double percentile) const {

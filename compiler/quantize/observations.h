@@ -36,7 +36,7 @@ class Observations {
   double least() const { return least_; }
   double greatest() const { return greatest_; }
   double greatest_magnitude() const { return -least_ > greatest_ ? -least_ : greatest_; }
-  // Whether a value was infinite or not a number.
+  // Returns true if a value was infinite or not a number.
   bool has_strange() const { return has_strange_; }
   // Share of the values beyond `magnitude`.
   double ShareBeyond(double magnitude) const;

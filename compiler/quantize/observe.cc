@@ -12,7 +12,6 @@
 namespace rvm::quantize {
 namespace {
 
-using ir::Cast;
 using ir::DynCast;
 using ir::Expr;
 

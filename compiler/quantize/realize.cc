@@ -17,18 +17,12 @@
 namespace rvm::quantize {
 namespace {
 
-using ir::Cast;
 using ir::DynCast;
 using ir::Expr;
 using passes::TensorOf;
 
 // The sums of so many products of codes fit int32.
 constexpr int64_t kMaxDepth = 131072;
-
-// The scheme that stores a site: that of tables is kW8 where products multiply bytes.
-Scheme StoredAs(const Site& site, Scheme scheme) {
-  return site.kind == SiteKind::kTable && RowOf(scheme).multiplies_bytes ? Scheme::kW8 : scheme;
-}
 
 // Products per element of the result.
 int64_t DepthOf(const Site& site) {
@@ -39,13 +33,13 @@ int64_t DepthOf(const Site& site) {
 class SiteWriter {
  public:
   SiteWriter(const ir::Builder& at, const Site& site, const SitePlan& plan, const StoredWeight& stored)
-      : at_(at), site_(site), plan_(plan), scheme_(StoredAs(site, plan.scheme)), stored_(stored) {}
+      : at_(at), site_(site), plan_(plan), stored_(stored) {}
 
   Expr* Realized(Expr* data) {
     if (site_.kind == SiteKind::kTable) return Rows(data);
-    if (RowOf(scheme_).multiplies_bytes) return ProductOfBytes(data);
+    if (RowOf(plan_.scheme).multiplies_bytes) return ProductOfBytes(data);
     Expr* codes = Named(stored_.codes, "codes");
-    switch (scheme_) {
+    switch (plan_.scheme) {
       case Scheme::kFloat16:
       case Scheme::kBfloat16: return Product(data, Wide(codes), "");
       case Scheme::kW8: return Times(Product(data, Wide(codes), ""), AlongOutputs(stored_.scales));
@@ -58,10 +52,10 @@ class SiteWriter {
   }
 
   Expr* Simulated(Expr* data) {
-    Literal weight = Restored(site_, stored_, scheme_);
+    Literal weight = Restored(site_, stored_, plan_.scheme);
     if (site_.kind == SiteKind::kTable) return Take(at_.Constant(std::move(weight)), data);
     Expr* constant = at_.Constant(std::move(weight));
-    if (!RowOf(scheme_).multiplies_bytes) return Product(data, constant, "");
+    if (!RowOf(plan_.scheme).multiplies_bytes) return Product(data, constant, "");
     Chain chain;
     RoundedRows rows = Rounded(data, chain);
     Expr* restored = at_.Bind("rounded", Times(rows.codes, rows.scale), chain);
@@ -102,9 +96,9 @@ class SiteWriter {
   // Rows of a table.
   Expr* Rows(Expr* indices) {
     Expr* codes = Take(Named(stored_.codes, "codes"), indices);
-    if (RowOf(scheme_).bits == 16) return Wide(codes);
+    if (RowOf(plan_.scheme).bits == 16) return Wide(codes);
     const Literal& scales = stored_.scales;
-    if (scheme_ == Scheme::kW4) return Expanded(codes, Take(Named(scales, "scales"), indices));
+    if (plan_.scheme == Scheme::kW4) return Expanded(codes, Take(Named(scales, "scales"), indices));
     Literal column = Literal::FromValues<float>(kFloat32, {scales.num_elements(), 1}, scales.values<float>());
     return Times(Wide(codes), Take(Named(std::move(column), "scales"), indices));
   }
@@ -136,7 +130,7 @@ class SiteWriter {
   // Activations are rounded to -127 ... 127 steps, of the calibrated size or of that which the greatest of them asks
   // for: in each row of a product, in each image of a convolution.
   RoundedRows Rounded(Expr* data, Chain& chain) {
-    if (scheme_ == Scheme::kW8A8) {
+    if (plan_.scheme == Scheme::kW8A8) {
       const float step = StaticStep();
       Expr* scaled = Op("round_half_even", {Times(data, Number(1.0 / step))});
       return {Op("clip", {scaled}, {{"a_min", -kMaxCode}, {"a_max", kMaxCode}}), Number(step)};
@@ -157,7 +151,7 @@ class SiteWriter {
     RoundedRows rows = Rounded(data, chain);
     Expr* bytes = at_.Bind("bytes", Op("cast", {rows.codes}, {{"dtype", "int8"}}), chain);
     Expr* sums = Wide(Product(bytes, Named(stored_.codes, "codes"), "int32"));
-    if (scheme_ != Scheme::kW8A8) {
+    if (plan_.scheme != Scheme::kW8A8) {
       // A vector has one scale.
       return ir::MakeLets(at_.arena(), chain, Times(Times(sums, rows.scale), AlongOutputs(stored_.scales)));
     }
@@ -171,7 +165,6 @@ class SiteWriter {
   ir::Builder at_;
   const Site& site_;
   const SitePlan& plan_;
-  const Scheme scheme_;
   const StoredWeight& stored_;
 };
 
@@ -195,7 +188,7 @@ class Realizer : public passes::Rewriter {
     if (found == index_of_.end()) return RewriteChildren(expr);
     const Site& site = sites_[found->second];
     const SitePlan& plan = plans_[found->second];
-    const StoredWeight* stored = weights_.Find(site, StoredAs(site, plan.scheme), plan.group);
+    const StoredWeight* stored = weights_.Find(site, plan.scheme, plan.group);
     RVM_CHECK(stored != nullptr, "a plan that cannot be realized");
     SiteWriter writer(At(expr->span), site, plan, *stored);
     Expr* data = Rewrite(call->args[site.kind == SiteKind::kTable ? 1 : 0]);
@@ -225,7 +218,7 @@ bool CanRealize(const Site& site, Scheme scheme, int64_t group, WeightStore& wei
     if (DepthOf(site) > kMaxDepth) return false;
     if (site.kind == SiteKind::kConvolution && TensorOf(site.data())->shape.dims.size() < 2) return false;
   }
-  return weights.Find(site, StoredAs(site, scheme), group) != nullptr;
+  return weights.Find(site, scheme, group) != nullptr;
 }
 
 ir::Module Realize(const ir::Module& module, const std::vector<Site>& sites, const std::vector<SitePlan>& plans,

@@ -1,6 +1,5 @@
 #include "compiler/quantize/sites.h"
 
-#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
@@ -121,8 +120,7 @@ class SiteFinder {
       const bool is_grouped = call.attrs.GetInt("groups") != 1;
       // The outputs of a transposed convolution's groups share indices of that axis.
       if (!fits || axis == std::string::npos || (is_grouped && op.ends_with("_transpose"))) return;
-      Append(call, SiteKind::kConvolution, *weight, *weight->literal, static_cast<int64_t>(axis));
-      sites_.back().is_grouped = is_grouped;
+      Append(call, SiteKind::kConvolution, *weight, *weight->literal, static_cast<int64_t>(axis), is_grouped);
     }
   }
 
@@ -133,13 +131,15 @@ class SiteFinder {
     Append(call, SiteKind::kTable, *weight, *weight->literal, 0);
   }
 
-  void Append(const ir::Call& call, SiteKind kind, const Weight& weight, Literal literal, int64_t axis) {
+  // Adds a site, unless its weight is empty.
+  void Append(const ir::Call& call, SiteKind kind, const Weight& weight, Literal literal, int64_t axis,
+              bool is_grouped = false) {
     if (literal.num_elements() == 0) return;
     auto named = names_.find(&call);
     std::string name(!weight.name.empty() ? weight.name : named != names_.end() ? named->second : "result");
     int64_t number = ++counts_[name];
     if (number > 1) absl::StrAppend(&name, ".", number);
-    sites_.push_back({&call, kind, std::move(literal), axis, function_, std::move(name), false});
+    sites_.push_back({&call, kind, std::move(literal), axis, function_, std::move(name), is_grouped});
   }
 
   std::string function_;

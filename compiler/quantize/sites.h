@@ -12,7 +12,7 @@
 namespace rvm::quantize {
 
 enum class SiteKind : uint8_t {
-  kProduct,      // nn.dense, and nn.matmul and nn.batch_matmul by a constant matrix
+  kProduct,      // nn.dense and nn.matmul by a constant matrix
   kConvolution,  // nn.conv1d to nn.conv3d, and transposed ones
   kTable,        // rows of a constant matrix: take along axis 0, as embeddings are
 };

@@ -21,7 +21,7 @@ struct StoredWeight {
   int64_t bytes(Scheme scheme) const;
 };
 
-// The codes of zero in 4 bits.
+// The code of zero in 4 bits.
 inline constexpr int kZeroCode = 8;
 // The greatest int8 code; codes are symmetric.
 inline constexpr int kMaxCode = 127;

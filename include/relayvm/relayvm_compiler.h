@@ -100,7 +100,8 @@ typedef struct {
   double greatest_error; /* of the results; 0: any */
   void* context;         /* of the functions */
   /* Measures: nanoseconds of a call in each program. Before each, memory of `others` bytes is read. `operand`: the
-   * argument of main; NULL: the calls of the data are measured. NULL: nothing is measured. */
+   * argument of main; NULL: the calls of the data are measured. NULL: nothing is measured. A
+   * failure of `time` with an operand leaves that operator unmeasured. */
   int (*time)(void* context, const rvm_program_bytes* programs, size_t count, const int64_t* others,
               const rvm_named_tensor* operand, double* nanoseconds);
   /* The data. All three, or NULL: none. `begin` runs the program in floats on them, and gives the number of calls;

@@ -26,9 +26,7 @@ constexpr OptionSpec kOptions[] = {
 
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
-  RVM_ASSIGN_OR_RETURN(
-      std::string path,
-      OneFile(options, "a .relay, .onnx, .pt2, .tflite or .gguf file, or a folder with a config.json"));
+  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, kProgramFiles));
   driver::CompileOptions compile;
   compile.params_files = options.Values("--params");
   RVM_ASSIGN_OR_RETURN(ProgramFile program, ReadProgram(path, options, compile));

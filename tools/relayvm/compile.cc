@@ -135,9 +135,7 @@ void NotePassesThatDidNotRun(const Options& options, const driver::CompiledProgr
 
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
-  RVM_ASSIGN_OR_RETURN(
-      std::string path,
-      OneFile(options, "a .relay, .onnx, .pt2, .tflite or .gguf file, or a folder with a config.json"));
+  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, kProgramFiles));
   RVM_ASSIGN_OR_RETURN(driver::CompileOptions compile, ReadCompileOptions(options));
   compile.entries = options.Values("--entry");
   compile.keep_ir = options.Has("--print-llvm") || options.Has("--print-assembly");
@@ -155,11 +153,7 @@ absl::Status Run(std::span<const std::string> args) {
   ShowWeights(program.weights, options.Values("--params"));
   if (options.Has("--print-llvm")) std::cout << program.llvm_ir;
   if (options.Has("--print-assembly")) std::cout << program.assembly;
-  std::string stem = path;
-  for (std::string_view extension : {".relay", ".onnx", ".pt2", ".tflite", ".json"}) {
-    if (path.ends_with(extension)) stem = path.substr(0, path.size() - extension.size());
-  }
-  std::string output = options.Value("-o", absl::StrCat(stem, ".rvm"));
+  std::string output = options.Value("-o", absl::StrCat(ProgramStem(path), ".rvm"));
   RVM_ASSIGN_OR_RETURN(uint64_t bytes, EncodeFile(**program.executable, output));
   if (options.Has("--verbose")) {
     Describe(program, output, bytes);

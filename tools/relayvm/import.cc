@@ -82,6 +82,14 @@ void ShowWarnings(const driver::ProgramFiles& files) {
   for (const std::string& warning : files.warnings()) std::cerr << "relayvm: warning: " << warning << '\n';
 }
 
+std::string ProgramStem(const std::string& path) {
+  if (importing::IsModelPath(path)) return std::string(importing::ModelStem(path));
+  for (std::string_view ending : {".relay", ".json"}) {
+    if (path.ends_with(ending)) return path.substr(0, path.size() - ending.size());
+  }
+  return path;
+}
+
 absl::StatusOr<ProgramFile> ReadProgram(const std::string& path, const Options& options,
                                         driver::CompileOptions& compile) {
   if (importing::IsModelPath(path)) {

@@ -37,6 +37,12 @@ absl::StatusOr<driver::ProgramFiles> ReadImports(const Options& options);
 // Shows what imported models claim.
 void ShowWarnings(const driver::ProgramFiles& files);
 
+// The programs that ReadProgram reads, as messages name them.
+inline constexpr std::string_view kProgramFiles =
+    "a .relay, .onnx, .pt2, .tflite or .gguf file, or a folder with a config.json";
+// Returns the path of a program without its ending, or without a `/` at the end.
+std::string ProgramStem(const std::string& path);
+
 struct ProgramFile {
   SourceFile file;
   ir::Module module;  // not typed

@@ -1,10 +1,8 @@
 // relayvm quantize: a program with narrower weights and products of bytes, where that gains.
 #include "compiler/driver/quantize.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <iostream>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,7 +13,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "base/file.h"
 #include "base/status_macros.h"
@@ -94,14 +91,6 @@ absl::StatusOr<driver::QuantizeRequest> ReadRequest(const Options& options) {
   return request;
 }
 
-std::string OutputOf(const std::string& path, const Options& options) {
-  std::string stem = path;
-  for (std::string_view extension : {".relay", ".onnx", ".pt2", ".tflite", ".json"}) {
-    if (path.ends_with(extension)) stem = path.substr(0, path.size() - extension.size());
-  }
-  return options.Value("-o", absl::StrCat(stem, ".quantized.rvm"));
-}
-
 absl::Status WriteText(const driver::PreparedProgram& program, const std::string& output) {
   driver::ProgramText text = driver::TextOf(program);
   const std::string stem = output.ends_with(".relay") ? output.substr(0, output.size() - 6) : output;
@@ -111,9 +100,7 @@ absl::Status WriteText(const driver::PreparedProgram& program, const std::string
 
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
-  RVM_ASSIGN_OR_RETURN(
-      std::string path,
-      OneFile(options, "a .relay, .onnx, .pt2, .tflite or .gguf file, or a folder with a config.json"));
+  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options, kProgramFiles));
   RVM_ASSIGN_OR_RETURN(driver::QuantizeRequest request, ReadRequest(options));
   RVM_ASSIGN_OR_RETURN(driver::ResultMetric metric, driver::ParseResultMetric(options.Value("--metric", "norm")));
   RVM_ASSIGN_OR_RETURN(driver::CompileOptions compile, ReadCompileOptions(options));
@@ -131,7 +118,7 @@ absl::Status Run(std::span<const std::string> args) {
     RVM_RETURN_IF_ERROR(ReplaceFile(report, report.ends_with(".json") ? driver::QuantizeJson(*program, request)
                                                                       : QuantizeHtml(*program, request, path)));
   }
-  const std::string output = OutputOf(path, options);
+  const std::string output = options.Value("-o", absl::StrCat(ProgramStem(path), ".quantized.rvm"));
   if (output.ends_with(".relay")) return WriteText(program->program, output);
   absl::StatusOr<driver::CompiledProgram> compiled =
       driver::CompileQuantized(*std::move(program), diagnostics, compile);

@@ -12,7 +12,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/abseil.h"
 #include "tools/markup.h"
 
 namespace rvm::tools {
@@ -124,12 +123,7 @@ std::string QuantizeSummary(const QuantizedProgram& program) {
 
 std::string QuantizeHtml(const QuantizedProgram& program, const driver::QuantizeRequest& request,
                          const std::string& path) {
-  const std::string title = absl::StrCat(path, ", quantised");
-  std::string html = absl::StrCat(
-      "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-      "<title>",
-      EscapeMarkup(title), "</title>\n<style>", Abseil(kStyle), "</style>\n</head>\n<body>\n<h1>", EscapeMarkup(title),
-      "</h1>\n");
+  std::string html = PageHead(path + ", quantised", kStyle);
   absl::StrAppend(&html, "<p>Scheme: ", SchemeName(request.scheme), ". Sites: ", Counts(program),
                   ". Weights: ", Megabytes(program.bytes_before), " before, ", Megabytes(program.bytes_after),
                   " after.", program.whole ? absl::StrCat(" With the data: ", WholeText(*program.whole), ".") : "",

@@ -164,11 +164,11 @@ absl::Status AddSamples(const std::string& path, const Entry& entry, bool is_one
 
 // The calls that `path` has for an entry: see docs/quantization.md.
 absl::StatusOr<Calls> ReadData(const std::string& path, const Executable& executable, const std::string& entry_name) {
-  const bool is_folder = std::filesystem::is_directory(path);
+  std::error_code error;  // of a path that is no folder; reading the file reports it
+  const bool is_folder = std::filesystem::is_directory(path, error);
   if (!is_folder && !path.ends_with(".npz")) return ReadArgumentLines(executable, entry_name, path);
-  auto entry = std::find_if(executable.entries.begin(), executable.entries.end(),
-                            [&](const Entry& other) { return other.name == entry_name; });
-  if (entry == executable.entries.end()) return absl::NotFoundError(absl::StrCat("no entry `", entry_name, "`"));
+  const Entry* entry = executable.FindEntry(entry_name);
+  if (entry == nullptr) return absl::NotFoundError(absl::StrCat("no entry `", entry_name, "`"));
   Calls calls;
   std::vector<std::string> files = {path};
   if (is_folder) {

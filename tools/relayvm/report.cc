@@ -54,13 +54,7 @@ td.name { font-family: monospace; } .bar { background: #9ec5fe; height: 0.8em; d
 
 class Page {
  public:
-  explicit Page(const std::string& title) {
-    absl::StrAppend(&html_,
-                    "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n"
-                    "<meta charset=\"utf-8\"/>\n<title>",
-                    EscapeMarkup(title), "</title>\n<style>", Abseil(kStyle), "</style>\n</head>\n<body>\n<h1>",
-                    EscapeMarkup(title), "</h1>\n");
-  }
+  explicit Page(const std::string& title) : html_(PageHead(title, kStyle)) {}
   void Heading(std::string_view text) { absl::StrAppend(&html_, "<h2>", EscapeMarkup(text), "</h2>\n"); }
   void Preformatted(std::string_view text) { absl::StrAppend(&html_, "<pre>", EscapeMarkup(text), "</pre>\n"); }
   void Note(std::string_view text) { absl::StrAppend(&html_, "<p class=\"note\">", EscapeMarkup(text), "</p>\n"); }

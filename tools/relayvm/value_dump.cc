@@ -52,8 +52,8 @@ std::string ValueDump::PlaceOf(const vm::SeenResult& result) const {
 
 absl::Status ValueDump::Take(vm::SeenResult result) {
   int64_t number = seen_++;
-  int64_t time = times_[{result.function, result.pc, result.result}]++;
   if (number >= limit_) return absl::OkStatus();
+  int64_t time = times_[{result.function, result.pc, result.result}]++;
   std::string file = absl::StrCat(number, ".npy");
   RVM_RETURN_IF_ERROR(ReplaceFile(absl::StrCat(folder_, "/", file), EncodeNpy(result.tensor)));
   index_.BeginObject()

@@ -35,7 +35,8 @@ class ValueDump : public vm::ResultSink {
   int64_t limit_;
   int64_t seen_ = 0;
   JsonWriter index_;
-  std::map<std::array<uint32_t, 3>, int64_t> times_;  // that a result of an instruction of a function was seen
+  // Number of times that each result of each instruction was seen, by function, pc and result.
+  std::map<std::array<uint32_t, 3>, int64_t> times_;
 };
 
 }  // namespace rvm::tools

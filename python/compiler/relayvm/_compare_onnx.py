@@ -114,8 +114,7 @@ class OnnxStudy(Study):
         if any(attribute.HasField("g") or attribute.graphs for attribute in proto.attribute):
             raise NotAlone("the node has graphs inside, which may read any tensor")
         needed = [name for name in dict.fromkeys(proto.input) if name and name not in self.weights]
-        makers = {name: maker.operator for maker in self.nodes for name in maker.outputs}
-        folded = [name for name in needed if makers.get(name) == "Constant"]
+        folded = [name for name in needed if name in self.makers and self.makers[name].operator == "Constant"]
         weights = [self.weights[name] for name in dict.fromkeys(proto.input) if name in self.weights]
         weights += [onnx.numpy_helper.from_array(known[name], name) for name in folded]
         inputs = {name: known[name] for name in needed if name not in folded}

@@ -343,27 +343,32 @@ def compile(program, *, params=None, target="host", opt_level=2, entries=None, p
     ...     print(error.diagnostics[0].line, error.diagnostics[0].kind)
     1 result-type-mismatch
     """
+    name, text, fields, given = _given(program, params, entries, imports)
+    with _reporting(progress) as (report, poll):
+        options = _CompileOptions(ctypes.sizeof(_CompileOptions), opt_level, target.encode(), progress=report, poll=poll,
+                                  device=None if device is None else device.encode(), host_fallback=host_fallback,
+                                  batch=bool(batch), control=None if control is None else control.encode(), **fields)
+        # The thread that compiles keeps what the options point to, also after an exception in this one.
+        kept = (given, report, poll)
+        result = _call(lambda: kept and _Result(_lib.rvm_compile(name, text, len(text), ctypes.byref(options)), None))
+    result.raise_errors(CompileError)
+    return Executable._load(result.program_bytes, True, (), device, host_fallback)
+
+
+def _given(program, params, entries, imports):
+    """Of what `compile` takes: the name and the text of the program, fields of _CompileOptions, and what must live as long."""
     program = _program(program, imports)
-    fields, imported, _texts = _imports(program)
+    fields, imported, texts = _imports(program)
     weights, files = {**imported, **program.params}, []
     if isinstance(params, (str, os.PathLike)):
         files = [params]
     else:
         weights.update(params or {})
-    tensors, _kept = _tensors(weights)
+    tensors, arrays = _tensors(weights)
     names, paths = _strings(entries or [], "entries"), _strings(files, "params")
-    text = _bytes(program.text)
-    with _reporting(progress) as (report, poll):
-        options = _CompileOptions(ctypes.sizeof(_CompileOptions), opt_level, target.encode(), names, len(names), tensors,
-                                  len(tensors), paths, len(paths), report, None,
-                                  None if device is None else device.encode(), host_fallback, poll, batch=bool(batch),
-                                  control=None if control is None else control.encode(), **fields)
-        # The thread that compiles keeps what the options point to, also after an exception in this one.
-        kept = (_kept, _texts, tensors, names, paths, text, report, poll)
-        result = _call(lambda: kept and _Result(
-            _lib.rvm_compile(program.name.encode(), text, len(text), ctypes.byref(options)), None))
-    result.raise_errors(CompileError)
-    return Executable._load(result.program_bytes, True, (), device, host_fallback)
+    fields.update(entries=names, entry_count=len(names), weights=tensors, weight_count=len(tensors), params_files=paths,
+                  params_file_count=len(paths))
+    return program.name.encode(), _bytes(program.text), fields, (fields, texts, arrays)
 
 
 def _program(program, imports):
@@ -507,15 +512,20 @@ def _weights(result):
     weights, tensor = {}, _Tensor()
     for i in range(_lib.rvm_compilation_weight_count(result.pointer)):
         _lib.rvm_compilation_weight(result.pointer, i, ctypes.byref(tensor))
-        code = tensor.dtype.code
-        dtype = extension(code)
-        if dtype is None and code in EXTENSIONS:
-            raise ImportFailed(f"weight `{tensor.name.decode()}` is of {EXTENSIONS[code]}, which numpy has only with the "
-                               "package ml_dtypes; install that, or use `relayvm import`")
-        if dtype is None:
-            dtype = numpy.dtype(f"{KINDS[code]}{tensor.dtype.bits // 8}")
-        shape = tuple(tensor.shape[:tensor.rank])
-        count = int(numpy.prod(shape, dtype=numpy.int64))
-        data = ctypes.string_at(tensor.data, count * dtype.itemsize) if count else b""
-        weights[tensor.name.decode()] = numpy.frombuffer(data, dtype).reshape(shape)
+        weights[tensor.name.decode()] = _array(tensor)
     return weights
+
+
+def _array(tensor):
+    """A copy of a _Tensor."""
+    code = tensor.dtype.code
+    dtype = extension(code)
+    if dtype is None and code in EXTENSIONS:
+        raise ImportFailed(f"weight `{tensor.name.decode()}` is of {EXTENSIONS[code]}, which numpy has only with the "
+                           "package ml_dtypes; install that, or use `relayvm import`")
+    if dtype is None:
+        dtype = numpy.dtype(f"{KINDS[code]}{tensor.dtype.bits // 8}")
+    shape = tuple(tensor.shape[:tensor.rank])
+    count = int(numpy.prod(shape, dtype=numpy.int64))
+    data = ctypes.string_at(tensor.data, count * dtype.itemsize) if count else b""
+    return numpy.frombuffer(data, dtype).reshape(shape)

@@ -8,10 +8,10 @@ from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint
 
 import numpy
 from relayvm_runtime import Adt, Executable
-from relayvm_runtime._dtypes import KINDS
+from relayvm_runtime._library import declare
 
-from ._compiler import (CompileError, Module, _bytes, _call, _CompileOptions, _imports, _lib, _program, _reporting, _Result,
-                        _strings, _Tensor, _tensors, _weights)
+from ._compiler import (CompileError, Module, _array, _call, _CompileOptions, _given, _lib, _reporting, _Result, _strings,
+                        _Tensor, _weights)
 
 
 class _Program(ctypes.Structure):
@@ -32,10 +32,10 @@ class _QuantizeOptions(ctypes.Structure):
                 ("observe", _OBSERVE)]
 
 
-_lib.rvm_quantize.restype = c_void_p
-_lib.rvm_quantize.argtypes = [c_char_p, c_char_p, c_size_t, POINTER(_CompileOptions), POINTER(_QuantizeOptions)]
-_lib.rvm_compilation_report.restype = c_char_p
-_lib.rvm_compilation_report.argtypes = [c_void_p]
+declare(_lib, {
+    "rvm_quantize": (c_void_p, [c_char_p, c_char_p, c_size_t, POINTER(_CompileOptions), POINTER(_QuantizeOptions)]),
+    "rvm_compilation_report": (c_char_p, [c_void_p]),
+})
 
 # Rounds of calls: at least so many, and more up to this time in seconds.
 _MIN_ROUNDS, _MAX_ROUNDS, _SECONDS = 7, 400, 0.08
@@ -93,18 +93,20 @@ def _norm(expected, results):
 
 
 class _Runs:
-    """The functions that the library calls. The first error of one ends it, and is raised then."""
+    """The functions that the library calls. The first error of one ends it, and is raised then; an operator that cannot be
+    measured is no error."""
 
     def __init__(self, data, entry, metric):
         self.data = None if data is None else [call if isinstance(call, tuple) else (call,) for call in data]
         self.entry, self.metric, self.failure, self.expected = entry, metric, None, None
 
-    def _run(self, function):
+    def _run(self, function, is_recorded=True):
         try:
             function()
             return 0
         except BaseException as error:  # pylint: disable=broad-exception-caught
-            self.failure = self.failure or error
+            if is_recorded:
+                self.failure = self.failure or error
             return 1
 
     @staticmethod
@@ -119,20 +121,17 @@ class _Runs:
         def measure():
             name, calls = self.entry, self.data
             if operand:
-                tensor = operand[0]
-                shape = tuple(tensor.shape[:tensor.rank])
-                dtype = numpy.dtype(f"{KINDS[tensor.dtype.code]}{tensor.dtype.bits // 8}")
-                size = int(numpy.prod(shape)) * dtype.itemsize
-                name, calls = "main", [(numpy.frombuffer(ctypes.string_at(tensor.data, size), dtype).reshape(shape),)]
+                name, calls = "main", [(_array(operand[0]),)]
             functions = [self._load(programs[i])[name] for i in range(count)]
-            memory = [numpy.zeros(min(others[i], _MAX_OTHER_BYTES) // 8) for i in range(count)]
+            sizes = [min(others[i], _MAX_OTHER_BYTES) // 8 for i in range(count)]
+            memory = numpy.ones(max(sizes))  # written: pages of zeros would be one page of the caches
             least = numpy.full((count, len(calls)), numpy.inf)
             begin = time.perf_counter()
             for turn in range(_MAX_ROUNDS):
                 if turn >= _MIN_ROUNDS and time.perf_counter() - begin > _SECONDS:
                     break
                 for i, function in enumerate(functions):
-                    memory[i].sum()
+                    memory[:sizes[i]].sum()
                     for call, arguments in enumerate(calls):
                         before = time.perf_counter_ns()
                         function(*arguments)
@@ -140,7 +139,7 @@ class _Runs:
             for i in range(count):
                 nanoseconds[i] = least[i].sum()
 
-        return self._run(measure)
+        return self._run(measure, is_recorded=not operand)
 
     def begin(self, _, program, calls):
         def start():
@@ -176,28 +175,21 @@ def quantize(program, *, scheme="w8", data=None, entry="main", observer="mse", e
     all floats, divided by their norm. keep: names of weights that stay in floats. group: weights of "w4" that share a
     scale. force: also quantise what is slower for it. Returns a Quantized; raises CompileError.
     """
-    program = _program(program, imports)
-    fields, imported, _texts = _imports(program)
-    weights, files = {**imported, **program.params}, []
-    if hasattr(params, "__fspath__") or isinstance(params, str):
-        files = [params]
-    else:
-        weights.update(params or {})
-    tensors, _kept = _tensors(weights)
-    names, paths, kept_names = _strings(entries or [], "entries"), _strings(files, "params"), _strings(list(keep), "keep")
-    text = _bytes(program.text)
+    if error is not None and not error > 0:
+        raise ValueError(f"error is {error!r}; expected a number above 0")
+    name, text, fields, given = _given(program, params, entries, imports)
+    names = _strings(keep, "keep")
     runs = _Runs(data, entry, metric or _norm)
     functions = [_TIME(runs.time)]
     functions += [_BEGIN(), _ERROR(), _OBSERVE()] if data is None else [_BEGIN(runs.begin), _ERROR(runs.error),
                                                                        _OBSERVE(runs.observe)]
     with _reporting(lambda *_: None) as (report, poll):
-        options = _CompileOptions(ctypes.sizeof(_CompileOptions), opt_level, target.encode(), names, len(names), tensors,
-                                  len(tensors), paths, len(paths), report, None, None, False, poll, **fields)
-        wanted = _QuantizeOptions(ctypes.sizeof(_QuantizeOptions), bool(force), scheme.encode(), kept_names, len(kept_names),
-                                  group, entry.encode(), observer.encode(), error or 0.0, None, *functions)
-        kept = (_kept, _texts, tensors, names, paths, kept_names, text, report, poll, functions, runs)
-        result = _call(lambda: kept and _Result(_lib.rvm_quantize(
-            program.name.encode(), text, len(text), ctypes.byref(options), ctypes.byref(wanted)), None))
+        options = _CompileOptions(ctypes.sizeof(_CompileOptions), opt_level, target.encode(), progress=report, poll=poll, **fields)
+        wanted = _QuantizeOptions(ctypes.sizeof(_QuantizeOptions), bool(force), scheme.encode(), names, len(names), group,
+                                  entry.encode(), observer.encode(), error or 0.0, None, *functions)
+        kept = (given, names, report, poll, functions, runs)
+        result = _call(lambda: kept and _Result(
+            _lib.rvm_quantize(name, text, len(text), ctypes.byref(options), ctypes.byref(wanted)), None))
     if runs.failure is not None and result.failed:
         raise runs.failure
     result.raise_errors(CompileError)

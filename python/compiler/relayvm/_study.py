@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import functools
 import itertools
 import math
 import operator as arithmetic
@@ -117,7 +118,7 @@ class Study:
         raise NotImplementedError
 
     def run_reference(self, names):
-        """The reference's tensors of these names."""
+        """The reference's tensors of these names, and others that it gives."""
         raise NotImplementedError
 
     def alone(self, node, known):
@@ -153,28 +154,30 @@ class Study:
     def tolerance_of(self, _):
         return self.tolerance
 
-    def differences(self, names, ours, theirs, of_nodes=True):
-        maker = {name: node for node in self.nodes for name in node.outputs} if of_nodes else {}
+    @functools.cached_property
+    def makers(self):
+        """The node that gives each tensor, by name."""
+        return {name: node for node in self.nodes for name in node.outputs}
 
+    def differences(self, names, ours, theirs, of_nodes=True):
         def one(name):
-            node = maker.get(name)
+            node = self.makers.get(name) if of_nodes else None
             return Difference(name, node and node.label, node and node.operator, ours[name], theirs[name], self.tolerance_of(name))
         return [one(name) for name in names if name in theirs]
 
     def compare_nodes(self, found):
-        names = [name for node in self.nodes for name in node.outputs]
+        names = list(self.makers)
         if self.reference is not None:
             names = [name for name in names if name in self.reference]
         theirs = self.theirs(names)
         found.nodes = self.differences(names, self.ours(names), theirs)
-        maker = {name: node for node in self.nodes for name in node.outputs}
         wrong = {difference.name for difference in found.nodes if not difference.agrees}
         found.first = next((difference for difference in found.nodes if difference.name in wrong and
-                            not wrong.intersection(maker[difference.name].inputs)), None)
+                            not wrong.intersection(self.makers[difference.name].inputs)), None)
         if found.first is not None:
-            self._isolate(found, maker[found.first.name])
+            self._isolate(found, self.makers[found.first.name])
         elif not found.agrees:
-            found.fused = self._first_fused(names, maker, theirs, [difference.name for difference in found.outputs if not difference.agrees])
+            found.fused = self._first_fused(names, theirs, [difference.name for difference in found.outputs if not difference.agrees])
 
     def _isolate(self, found, node):
         """The first node that differs as a model of its own."""
@@ -196,14 +199,14 @@ class Study:
         except Exception as error:  # pylint: disable=broad-exception-caught  # what was found before counts
             found.alone = f"fails: {error}"
 
-    def _first_fused(self, names, maker, theirs, wrong_outputs):
+    def _first_fused(self, names, theirs, wrong_outputs):
         """Bisects: each step compiles the nodes up to one tensor, which is the only output."""
         needed, todo = set(), list(wrong_outputs)
         while todo:
             name = todo.pop()
-            if name not in needed and name in maker:
+            if name not in needed and name in self.makers:
                 needed.add(name)
-                todo += maker[name].inputs
+                todo += self.makers[name].inputs
         chain = [name for name in names if name in needed]
         low, high, found = 0, len(chain) - 1, None
         while low <= high:
