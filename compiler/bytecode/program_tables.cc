@@ -150,10 +150,9 @@ absl::StatusOr<KernelUse> ProgramTables::Kernel(const ir::Function& primitive, s
     std::optional<schedule::BatchPair> pair;
     if (options_.batch && device.empty()) {
       RVM_ASSIGN_OR_RETURN(
-          pair, schedule::ScheduleBatchPair(lowered.computation, constant_inputs, options_.target, options_.batch_all));
+          pair, schedule::ScheduleBatchPair(lowered.computation, constant_inputs, options_.target,
+                                            {.always = options_.batch_all, .reuses_inputs = options_.reuse_inputs}));
     }
-    // A chain adds in place.
-    if (pair && pair->accumulator && !options_.reuse_inputs) pair.reset();
     schedule::Schedule schedule;
     if (pair) {
       schedule = std::move(pair->kernel);

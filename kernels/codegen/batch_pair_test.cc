@@ -11,6 +11,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -362,6 +363,25 @@ TEST(BatchPairTest, ChainsAddUpInPlace) {
     }
   }
   EXPECT_GT(num_pairs, 0);
+}
+
+// Few rows are multiplied by a large matrix: such kernels may run in a chain, or read their weights once.
+TEST(BatchPairTest, KernelsThatMayNotAddInPlaceAreNoChains) {
+  for (const char* target : kX86Targets) {
+    const schedule::Target host = ScheduleTarget(*ParseHostTarget(target));
+    auto pair_of = [&](const Case& c, bool reuses_inputs) {
+      auto pair = schedule::ScheduleBatchPair(c.computation, c.constant_inputs, host, {.reuses_inputs = reuses_inputs});
+      EXPECT_TRUE(pair.ok()) << pair.status();
+      return *std::move(pair);
+    };
+    const Case layer = Outer(4, 150, 67);
+    std::optional<BatchPair> chain = pair_of(layer, true), rows = pair_of(layer, false);
+    if (host.has_masks) EXPECT_TRUE(chain.has_value() && chain->accumulator == 0) << target;
+    ASSERT_TRUE(rows.has_value()) << target;
+    EXPECT_FALSE(rows->accumulator.has_value());
+    EXPECT_EQ(rows->shared, std::vector<bool>({false, false, true, false}));
+    EXPECT_FALSE(pair_of(Outer(40, 50, 3), false).has_value()) << target;
+  }
 }
 
 TEST(BatchPairTest, OthersDoNotPay) {

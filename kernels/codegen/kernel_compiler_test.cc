@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "kernels/codegen/llvm/emit_kernel.h"
 #include "kernels/codegen/testing.h"
 #include "kernels/te/evaluate.h"
 
@@ -611,6 +612,25 @@ TEST(KernelCompilerTest, NestsThatAreTheSameAreOneFunction) {
   auto defines = [&](const char* label) { return assembly.find(label) != std::string::npos; };
   EXPECT_TRUE(defines("\nfirst.0:") && defines("\nfirst.1:") && defines("\nthird.1:")) << assembly;
   EXPECT_FALSE(defines("\nsecond.0:") || defines("\nsecond.1:") || defines("\nthird.0:")) << assembly;
+}
+
+// Results count even if there is nothing to add up for them.
+TEST(KernelCompilerTest, SmallKernelsTakeFewSteps) {
+  struct Case {
+    Dim results, terms;
+    bool is_small;
+  };
+  const Dim n = Dim::Var(0, "n");
+  const Case cases[] = {{Dim(4), Dim(4), true}, {Dim(1), Dim(16), true},     {Dim(4), Dim(5), false},
+                        {n, Dim(1), false},     {Dim(1), n, false},          {Dim(1), Dim(0), true},
+                        {n, Dim(0), false},     {Dim(1'000), Dim(0), false}, {Dim(17), Dim(0), false}};
+  HostTarget host = *ParseHostTarget("x86-64");
+  for (const Case& c : cases) {
+    Tensor x = Input(0, "x", kInt32, {c.results, c.terms});
+    te::Computation computation{"sum", {x}, {ReduceAxis(ReduceOp::kSum, x, 1)}};
+    KernelRequest request{"sum", *MakeSchedule(std::move(computation), {}, ScheduleTarget(host))};
+    EXPECT_EQ(IsSmall(request), c.is_small) << c.results.ToString() << " sums of " << c.terms.ToString();
+  }
 }
 
 TEST(KernelCompilerTest, DeepExpressionsCompile) {

@@ -276,14 +276,15 @@ absl::StatusOr<std::optional<BatchPair>> ScheduleChain(const te::Computation& co
 
 absl::StatusOr<std::optional<BatchPair>> ScheduleBatchPair(const te::Computation& computation,
                                                            const std::vector<bool>& constant_inputs,
-                                                           const Target& target, bool always) {
-  if (std::optional<size_t> accumulator = te::FindAccumulator(computation)) {
+                                                           const Target& target, BatchOptions options) {
+  std::optional<size_t> accumulator = options.reuses_inputs ? te::FindAccumulator(computation) : std::nullopt;
+  if (accumulator) {
     RVM_ASSIGN_OR_RETURN(std::optional<BatchPair> chain,
                          ScheduleChain(computation, *accumulator, constant_inputs, target));
     if (chain) return chain;
   }
   InputUses uses(computation, constant_inputs);
-  if (!uses.pays() && !always) return std::nullopt;
+  if (!uses.pays() && !options.always) return std::nullopt;
   std::optional<te::BatchedComputation> batched = te::AddBatchAxis(computation, uses.shared());
   if (!batched) return std::nullopt;
   BatchPair pair{.shared = uses.shared(), .batched = *std::move(batched)};

@@ -23,15 +23,21 @@ struct BatchPair {
   std::optional<size_t> accumulator = std::nullopt;
 };
 
+struct BatchOptions {
+  bool always = false;        // makes schedules also where they do not pay, which tests do
+  bool reuses_inputs = true;  // results may take the memory of inputs, as those of chains must
+};
+
 // Schedules of the computation and of it with a batch axis (te::AddBatchAxis), if running calls together pays: if it
 // multiplies few rows, or an unknown number of them, by a matrix of more than kMinBytesToBatch bytes, which is then
 // read once for all calls; or if it adds a product or a sum to an input. Both read constants in the same layouts, and
-// give the same bits: the sums of a row do not depend on which other rows are computed with it. Those of chains, and of
-// products with a matrix that is an argument, may. nullopt if it does not pay, or there are no such schedules.
-// `always`: makes them also where that does not pay, which tests do. REQUIRES: as te::AddBatchAxis.
+// give the same bits: the sums of a row do not depend on which other rows are computed with it. Exceptions: chains, and
+// products with a matrix that is an argument, may add up in another order (has_same_bits). nullopt if it does not pay,
+// or there are no such schedules.
+// REQUIRES: as te::AddBatchAxis.
 absl::StatusOr<std::optional<BatchPair>> ScheduleBatchPair(const te::Computation& computation,
                                                            const std::vector<bool>& constant_inputs,
-                                                           const Target& target, bool always = false);
+                                                           const Target& target, BatchOptions options = {});
 
 inline constexpr int64_t kMinBytesToBatch = 16 * 1024;
 

@@ -1,7 +1,10 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "compiler/passes/pass_test_support.h"
 #include "gtest/gtest.h"
 
@@ -490,6 +493,64 @@ TEST_P(LevelTest, KernelsWaitOnlyForWhatTheyNeed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, LevelTest, testing::ValuesIn(kLevelCases), NameOfCase);
+
+// A copy of %a moves to its only reader, whose extents are too large for one kernel. The part with the copy is called
+// behind the kernel that gives %a, and views stay in order. `copy`: steps that make %c of %a.
+std::string CopyIntoLargeExtents(const char* copy) {
+  std::string source = R"(
+def @f(%x: Tensor[(n), float32]) -> Tensor[(n), float32] { if (sum(%x) == 0f) { %x } else { @f(tanh(%x)) } }
+def @main(%x: Tensor[(8, n), float32], %y0: Tensor[(m), float32]) {
+)";
+  auto double_extent = [&](int i) {
+    absl::StrAppend(&source, "  let %y", i + 1, " = abs(concatenate((%y", i, ", negative(%y", i, ")), axis=0));\n");
+  };
+  double_extent(0);
+  absl::StrAppend(&source, "  let %a = exp(%x);\n", copy);
+  for (int i = 1; i < 14; ++i) double_extent(i);
+  absl::StrAppend(&source, R"(
+  let %d = tanh(sum(%a, axis=[0]));
+  let %e = @f(%d);
+  (%a, sum(%c, keepdims=True) + sum(%y14, keepdims=True) + %e)
+}
+)");
+  return source;
+}
+
+TEST(MovedCopiesTest, PartsStandBehindResultsThatMovedCopiesTake) {
+  for (const char* copy : {"  let %c = transpose(%a);\n",
+                           "  let %v = expand_dims(%a, axis=1);\n  let %c = transpose(%v, axes=[2, 0, 1]);\n",
+                           "  let %t = transpose(%a);\n  let %c = expand_dims(%t, axis=0);\n"}) {
+    std::string text = After("fuse_ops", CopyIntoLargeExtents(copy), 2);
+    EXPECT_TRUE(text.starts_with("def @main")) << text;
+    EXPECT_GT(text.find("transpose"), text.find("concatenate")) << text;
+  }
+}
+
+// Numbers of operators of the kernels of @main, in order.
+std::vector<int> KernelSizes(const std::string& text) {
+  std::vector<int> sizes;
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(text, '\n'))) {
+    if (line.find("Primitive=1") != std::string::npos) sizes.push_back(0);
+    if (line.starts_with("    let ")) ++sizes.back();
+  }
+  return sizes;
+}
+
+// The reader of %c has `num_ops` operators before a copy moves to it.
+std::string CopyOfLargeReader(int num_ops) {
+  std::string source = R"(
+def @main(%x: Tensor[(8, 9), float32], %y0: Tensor[(9, 8), float32]) {
+  let %a = exp(%x);
+  let %c = transpose(%a);
+)";
+  for (int i = 1; i < num_ops; ++i) absl::StrAppend(&source, "  let %y", i, " = abs(%y", i - 1, ");\n");
+  return absl::StrCat(source, "  (%a, %y", num_ops - 1, " + %c)\n}\n");
+}
+
+TEST(MovedCopiesTest, MoveWhereTheirReaderHasRoom) {
+  EXPECT_EQ(KernelSizes(After("fuse_ops", CopyOfLargeReader(63), 2)), std::vector<int>({1, 64}));
+  EXPECT_EQ(KernelSizes(After("fuse_ops", CopyOfLargeReader(64), 2)), std::vector<int>({2, 64}));
+}
 
 }  // namespace
 }  // namespace rvm::passes

@@ -20,10 +20,6 @@ using ops::FusionClass;
 
 namespace {
 
-// Bounds of one kernel: beyond them registers and compile time suffer more than launches cost.
-constexpr size_t kMaxOps = 64;
-constexpr size_t kMaxOperands = 32;
-
 FusionClass ClassOf(const FusionStep& step) { return Cast<ir::OpExpr>(step.op->callee)->op->fusion; }
 
 bool IsAnchor(FusionClass fusion) { return fusion == FusionClass::kReduction || fusion == FusionClass::kContraction; }
@@ -295,8 +291,8 @@ void FusionPlan::DelayViews() {
   for (auto& [var, step] : producers_) step = place[step];
 }
 
-// Marks `ref := !ref + addend` and what makes the addend from its factors, such as the outer product that is a weight's
-// gradient: many such calls become one product.
+// Marks sums of a content that was read from a reference which are only written to one, and what makes the addend from
+// its factors, such as the outer product that is a weight's gradient: many such calls become one product.
 void FusionPlan::FindAccumulations() {
   absl::flat_hash_set<const ir::Var*> contents;  // of references
   for (const FusionStep& step : steps_) {
@@ -459,8 +455,8 @@ bool FusionPlan::IsCalledInTime(const FusionGroup& producer, uint32_t step) cons
   return true;
 }
 
-// False if the producer has a product of what is known beforehand, and the consumer needs a carried value, or if one of
-// them accumulates: its calls wait for all others.
+// False if the producer has a product of what is known beforehand, and the consumer needs a carried value, or if
+// exactly one of the two accumulates: calls of accumulations wait for all others.
 bool FusionPlan::AreOfOneLevel(const FusionGroup& producer, const FusionGroup& consumer) const {
   if (steps_[producer.members[0]].accumulates != steps_[consumer.members[0]].accumulates) return false;
   auto is_carried = [&](uint32_t member) { return steps_[member].is_carried; };
@@ -530,6 +526,7 @@ void FusionPlan::SplitLargeExtents(uint32_t group, const absl::flat_hash_map<con
     part.last = part.members.back();
     for (uint32_t member : part.members) steps_[member].group = static_cast<uint32_t>(groups_.size());
     groups_.push_back(std::move(part));
+    PlaceBehindProducers(groups_.back());
     extents.Clear();
     extents.Add(steps_[members[i]]);
     begin = i;
@@ -540,22 +537,15 @@ void FusionPlan::SplitLargeExtents(uint32_t group, const absl::flat_hash_map<con
 
 // A view at the border of a group stays a view, which copies no data.
 void FusionPlan::SplitOffViews(uint32_t group) {
-  auto split_off = [&](uint32_t step, bool follows) {
+  auto split_off = [&](uint32_t step) {
     std::vector<uint32_t>& members = groups_[group].members;
     members.erase(std::find(members.begin(), members.end(), step));
     FusionGroup view;
     view.members = {step};
-    view.follows = follows;
-    view.last = follows ? std::max(step, groups_[group].last) : step;
-    for (uint32_t producer : Producers(step)) {
-      // A copy that has moved to its reader stands before the group whose result it takes (SinkCopies).
-      uint32_t made = groups_[steps_[producer].group].last;
-      if (made < view.last) continue;
-      view.last = made;
-      view.follows = true;
-    }
+    view.last = step;
     steps_[step].group = static_cast<uint32_t>(groups_.size());
     groups_.push_back(std::move(view));
+    PlaceBehindProducers(groups_.back());
   };
   std::vector<uint32_t> members = groups_[group].members;
   for (auto step = members.rbegin(); step != members.rend(); ++step) {
@@ -564,11 +554,20 @@ void FusionPlan::SplitOffViews(uint32_t group) {
     bool is_read_inside = std::any_of(users.begin(), users.end(), [&](uint32_t user) {
       return steps_[user].op != nullptr && steps_[user].group == group;
     });
-    if (!is_read_inside) split_off(*step, true);
+    if (!is_read_inside) split_off(*step);
   }
   members = groups_[group].members;
   for (uint32_t step : members) {
-    if (IsView(step) && !ReadsGroup(step, group)) split_off(step, false);
+    if (IsView(step) && !ReadsGroup(step, group)) split_off(step);
+  }
+}
+
+// Moves the call of the group behind those of the groups whose results it takes.
+void FusionPlan::PlaceBehindProducers(FusionGroup& group) const {
+  for (uint32_t member : group.members) {
+    for (uint32_t producer : Producers(member)) {
+      group.last = std::max(group.last, groups_[steps_[producer].group].last);
+    }
   }
 }
 
@@ -579,26 +578,44 @@ bool FusionPlan::IsUsedOutside(const std::vector<uint32_t>& users, uint32_t grou
   return false;
 }
 
+// Appends the group, behind the groups with the same place whose results it takes.
+void FusionPlan::AddInOrder(uint32_t group, std::vector<bool>& is_added, std::vector<Item>& items) const {
+  if (is_added[group]) return;
+  is_added[group] = true;
+  for (uint32_t member : groups_[group].members) {
+    for (uint32_t producer : Producers(member)) {
+      uint32_t from = steps_[producer].group;
+      if (groups_[from].last == groups_[group].last) WithStack([&] { AddInOrder(from, is_added, items); });
+    }
+  }
+  items.push_back({true, group});
+}
+
 std::vector<FusionPlan::Item> FusionPlan::Order() const {
   struct Placed {
     uint32_t last;
-    bool follows;
     uint32_t first;
     Item item;
   };
   std::vector<Placed> placed;
   for (uint32_t i = 0; i < steps_.size(); ++i) {
-    if (steps_[i].op == nullptr && !steps_[i].is_projection) placed.push_back({i, false, i, {false, i}});
+    if (steps_[i].op == nullptr && !steps_[i].is_projection) placed.push_back({i, i, {false, i}});
   }
   for (uint32_t i = 0; i < groups_.size(); ++i) {
     const FusionGroup& group = groups_[i];
-    if (!group.members.empty()) placed.push_back({group.last, group.follows, group.members[0], {true, i}});
+    if (!group.members.empty()) placed.push_back({group.last, group.members[0], {true, i}});
   }
-  std::sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
-    return std::tie(a.last, a.follows, a.first) < std::tie(b.last, b.follows, b.first);
-  });
+  std::sort(placed.begin(), placed.end(),
+            [](const Placed& a, const Placed& b) { return std::tie(a.last, a.first) < std::tie(b.last, b.first); });
+  std::vector<bool> is_added(groups_.size(), false);
   std::vector<Item> items;
-  for (const Placed& p : placed) items.push_back(p.item);
+  for (const Placed& p : placed) {
+    if (p.item.is_group) {
+      AddInOrder(p.item.index, is_added, items);
+    } else {
+      items.push_back(p.item);
+    }
+  }
   return items;
 }
 

@@ -2,6 +2,7 @@
 #ifndef RVM_COMPILER_PASSES_FUSION_FUSION_GROUPS_H_
 #define RVM_COMPILER_PASSES_FUSION_FUSION_GROUPS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -54,9 +55,9 @@ struct FusionStep {
 
 struct FusionGroup {
   std::vector<uint32_t> members;  // ascending; none if it was merged into another
-  uint32_t last = 0;              // the step at whose place it is called
-  uint32_t anchor = kNoAnchor;    // the reduction or contraction in it
-  bool follows = false;           // a view of another group's output, right behind that
+  // The step at whose place it is called. Groups with one place are called one behind the other, as data demands.
+  uint32_t last = 0;
+  uint32_t anchor = kNoAnchor;  // the reduction or contraction in it
   static constexpr uint32_t kNoAnchor = ~uint32_t{0};
 };
 
@@ -69,9 +70,10 @@ struct FusionOptions {
 
 // The steps of a block and the groups of its operator calls.
 //
-// A group is called where its last member stood, so every other use of a member must come
-// later; a group of one is the call itself. Groups follow the data: a member other than the
-// first takes a result of an earlier one.
+// A group is called where its last member stood, so every other use of a member must come later; a group of one is the
+// call itself. Groups follow the data: a member other than the first takes a result of an earlier one. Exception: a
+// copy that has moved to its reader (SinkCopies) takes results of another group and may stand before the call of that.
+// A part or a view that leaves the reader then moves behind that call (PlaceBehindProducers).
 class FusionPlan {
  public:
   // `renamed` receives variables that are the same projection as another.
@@ -90,6 +92,10 @@ class FusionPlan {
   bool IsUsedOutside(const std::vector<uint32_t>& users, uint32_t group) const;
 
  private:
+  // Bounds of one kernel: beyond them registers and compile time suffer more than launches cost.
+  static constexpr size_t kMaxOps = 64;
+  static constexpr size_t kMaxOperands = 32;
+
   void ReadSteps(ir::Expr* block, const BlockUses& uses);
   void ReadProjections(const BlockUses& uses, absl::flat_hash_map<const ir::Var*, ir::Var*>& renamed);
   void DelayViews();
@@ -110,6 +116,8 @@ class FusionPlan {
   void SinkCopies(uint32_t group);
   void SplitLargeExtents(uint32_t group, const absl::flat_hash_map<const ir::Var*, ir::Var*>& renamed);
   void SplitOffViews(uint32_t group);
+  void PlaceBehindProducers(FusionGroup& group) const;
+  void AddInOrder(uint32_t group, std::vector<bool>& is_added, std::vector<Item>& items) const;
   bool IsView(uint32_t step) const;
   // Gives a tensor that is larger than each of its operands.
   bool Grows(uint32_t step) const;

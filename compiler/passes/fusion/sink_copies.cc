@@ -1,6 +1,5 @@
 // Moves copies from the end of a group to the group that reads them.
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -40,15 +39,13 @@ std::vector<uint32_t> FusionPlan::CopiesUpTo(uint32_t leaf, uint32_t group, uint
   while (true) {
     std::vector<uint32_t> producers = Producers(chain.back());
     if (producers.size() != 1 || steps_[producers[0]].group != group) return {};
-    const FusionStep& producer = steps_[producers[0]];
-    const std::vector<OpOutput>& outputs = producer.outputs;
-    if (outputs.size() != 1) return {};
-    bool is_link = IsCopy(producers[0]) && outputs[0].users.size() == 1;
-    if (is_link) {
-      chain.push_back(producers[0]);
+    const uint32_t producer = producers[0];
+    if (steps_[producer].outputs.size() != 1) return {};
+    const std::vector<uint32_t>& users = steps_[producer].outputs[0].users;
+    if (IsCopy(producer) && users.size() == 1) {
+      chain.push_back(producer);
       continue;
     }
-    const std::vector<uint32_t>& users = outputs[0].users;
     bool is_free = std::all_of(users.begin(), users.end(), [&](uint32_t user) {
       bool is_member = steps_[user].op != nullptr && (steps_[user].group == group || steps_[user].group == reader);
       return is_member || user > groups_[reader].last;
@@ -72,7 +69,9 @@ void FusionPlan::SinkCopies(uint32_t group) {
       return Cast<ir::OpExpr>(steps_[step].op->callee)->op->fusion == FusionClass::kOpaque;
     });
     if (!may_grow || HasOwnShapes(groups_[group], groups_[*reader])) continue;
-    for (uint32_t step : CopiesUpTo(*leaf, group, *reader)) {
+    const std::vector<uint32_t> chain = CopiesUpTo(*leaf, group, *reader);
+    if (readers.size() + chain.size() > kMaxOps) continue;
+    for (uint32_t step : chain) {
       std::vector<uint32_t>& from = groups_[group].members;
       from.erase(std::find(from.begin(), from.end(), step));
       std::vector<uint32_t>& to = groups_[*reader].members;

@@ -308,8 +308,10 @@ bool IsSmall(const KernelRequest& request) {
   int64_t steps = 1;
   auto count = [&](const std::vector<te::IndexVar>& axes) {
     for (const te::IndexVar& axis : axes) {
-      bool is_small = axis.extent.is_const() && axis.extent.constant() <= kMaxSteps;
-      steps = is_small ? std::min(steps * axis.extent.constant(), kMaxSteps + 1) : kMaxSteps + 1;
+      // At least 1: results of empty sums are stored, too.
+      int64_t extent =
+          axis.extent.is_const() ? std::clamp(axis.extent.constant(), int64_t{1}, kMaxSteps + 1) : kMaxSteps + 1;
+      steps = std::min(steps * extent, kMaxSteps + 1);
     }
   };
   count(nest.axes);
