@@ -144,15 +144,120 @@ class Folders(Case):
         shown = relayvm.must(relayvm.RUNTIME, path, "--entry", "stream", text, "6", "1u64", "0.0", "0", "1.0", "0.0")
         self.assertEqual([int(line) for line in shown.split()[:6]], completion[:6])
 
+    def change(self, family, **changes):
+        """Makes "model" a copy of the fixture with changed settings; those of None are null."""
+        shutil.rmtree(self.path("model"), ignore_errors=True)
+        shutil.copytree(os.path.join(FIXTURES, family), self.path("model"))
+        os.remove(self.path("model/generation_config.json"))
+        with open(os.path.join(FIXTURES, family, "config.json"), encoding="utf-8") as file:
+            config = json.load(file)
+        self.write("config.json", json.dumps({**config, **changes}))
+
+    def write(self, name, text):
+        with open(self.path(os.path.join("model", name)), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def imported(self, family, **changes):
+        """The program and the weights of a fixture with changed settings."""
+        self.change(family, **changes)
+        relayvm.must(relayvm.COMPILER, "import", self.path("model"), "-o", self.path("model.relay"))
+        contents = []
+        for name in ("model.relay", "model.safetensors"):
+            with open(self.path(name), "rb") as file:
+                contents.append(file.read())
+        return contents
+
+    def test_settings_that_are_null(self):
+        """Null is a setting that is missing: `rope_parameters` do not hide `rope_scaling`."""
+        with open(os.path.join(FIXTURES, "llama", "config.json"), encoding="utf-8") as file:
+            rotation = json.load(file)["rope_parameters"]
+        expected = self.imported("llama")
+        self.assertEqual(self.imported("llama", rope_parameters=None, rope_scaling=rotation), expected)
+        self.assertEqual(self.imported("llama", rope_scaling=None, head_dim=None), expected)
+        self.assertNotEqual(self.imported("llama", rope_parameters=None), expected)
+
+    def test_windows_of_qwen(self):
+        """Without `layer_types`, layers from `max_window_layers` on have a window, if one is used."""
+        window = {"sliding_window": 16, "use_sliding_window": True}
+        for family in ("qwen2", "qwen3"):
+            with self.subTest(family):
+                none = self.imported(family)
+                last = self.imported(family, layer_types=["full_attention", "sliding_attention"], **window)
+                both = self.imported(family, layer_types=["sliding_attention"] * 2, **window)
+                self.assertEqual(len({text for text, _ in (none, last, both)}), 3)
+                for layers, expected in ((0, both), (1, last), (2, none), (28, none), (None, none)):
+                    got = self.imported(family, layer_types=None, max_window_layers=layers, **window)
+                    self.assertEqual(got, expected, layers)
+                self.assertEqual(self.imported(family, layer_types=None, max_window_layers=0, sliding_window=16,
+                                               use_sliding_window=None), none)
+
+    def test_files_of_other_names(self):
+        """Only a whole `config.json` is a model: other files end so, too."""
+        self.change("llama")
+        for name in ("my_config.json", "generation_config.json"):
+            shutil.copy(self.path("model/config.json"), self.path(f"model/{name}"))
+            done = relayvm.run(relayvm.COMPILER, "import", self.path(f"model/{name}"), "-o", self.path("model.relay"))
+            self.assertIn("is no model; expected an", done.stderr)
+        for name in ("", "/", "/config.json"):
+            relayvm.must(relayvm.COMPILER, "import", self.path("model") + name, "-o", self.path("model.relay"))
+
+    def test_refused_settings(self):
+        """Numbers that no program can have, by the settings that have them."""
+        positive, finite = "expected a number above 0", "expected a number that is finite in float32"
+        rotation = lambda **changes: {"rope_parameters": {"rope_type": "llama3", "factor": 4.0, **changes}}
+        for family, changes, expected in (
+                ("llama", {"num_attention_heads": 1000, "num_key_value_heads": 1000, "head_dim": None},
+                 "saw 1000 heads for states of 32 elements; expected at most as many heads"),
+                ("gpt2", {"n_head": 33}, "saw 33 heads for states of 32 elements; expected at most as many heads"),
+                ("llama", {"head_dim": 1 << 17}, "expected a number from 1 to 65536"),
+                ("llama", rotation(rope_theta=0), positive),
+                ("llama", rotation(factor=-2.0), positive),
+                ("llama", rotation(low_freq_factor=0.0), positive),
+                ("llama", rotation(high_freq_factor=1e-60), positive),
+                ("llama", rotation(original_max_position_embeddings=0), positive),
+                ("llama", {"rope_parameters": None, "rope_theta": -1}, positive),
+                ("llama", rotation(rope_theta=1e300), finite),
+                ("llama", rotation(rope_theta=10**39), finite),
+                ("llama", {"rms_norm_eps": 1e39}, finite),
+                ("gemma2", {"query_pre_attn_scalar": 0}, positive),
+                ("gemma3", {"rope_parameters": None, "rope_local_base_freq": 0}, positive),
+                ("llama", {"eos_token_id": 1 << 31}, "saw the token 2147483648; expected an int32"),
+                ("llama", {"eos_token_id": [2, -(1 << 40)]}, "saw the token -1099511627776; expected an int32")):
+            with self.subTest(family, **changes):
+                self.change(family, **changes)
+                shown = self.error(self.path("model"))
+                self.assertEqual(shown.count("expected"), 1, shown)
+                self.assertIn(expected, shown)
+
+    def test_refused_files(self):
+        """A file that cannot be used is an error, not one that is missing."""
+        pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+        self.change("qwen3")
+        self.write("model.safetensors", pointer)
+        self.assertIn("Git LFS", self.error(self.path("model")))
+        os.remove(self.path("model/model.safetensors"))
+        relayvm.must(relayvm.COMPILER, "check", self.path("model"))
+        self.write("generation_config.json", "{")
+        self.assertIn("generation_config.json: ", self.error(self.path("model")))
+        self.write("generation_config.json", pointer)
+        self.assertIn("Git LFS", self.error(self.path("model")))
+        os.remove(self.path("model/generation_config.json"))
+        self.write("model.safetensors.index.json", pointer)
+        self.assertIn("Git LFS", self.error(self.path("model")))
+        self.write("model.safetensors", "short")
+        self.assertIn("model.safetensors: no .safetensors file", self.error(self.path("model")))
+        # A data type with the name of a type that only GGUF has.
+        for dtype in ("Q8_0", "Q4_K", "F99"):
+            header = json.dumps({"model.norm.weight": {"dtype": dtype, "shape": [32], "data_offsets": [0, 34]}}).encode()
+            with open(self.path("model/model.safetensors"), "wb") as file:
+                file.write(struct.pack("<Q", len(header)) + header + bytes(34))
+            self.assertIn(f"dtype {dtype}: tensors of this type are not supported", self.error(self.path("model")))
+
     def test_refusals(self):
         """All at once, with what was seen and what was expected."""
-        shutil.copytree(os.path.join(FIXTURES, "llama"), self.path("model"))
-        with open(self.path("model/config.json"), encoding="utf-8") as file:
-            config = json.load(file)
 
         def error(**changes):
-            with open(self.path("model/config.json"), "w", encoding="utf-8") as file:
-                json.dump({**config, **changes}, file)
+            self.change("llama", **changes)
             return self.error(self.path("model"))
 
         shown = error(hidden_act="mish", rope_parameters={"rope_type": "yarn", "rope_theta": 1e4}, intermediate_size=47)
@@ -165,11 +270,11 @@ class Folders(Case):
         self.assertIn("expected a number from 1 to 2147483648", error(hidden_size=-1))
         self.assertIn("expected a multiple", error(num_attention_heads=5, head_dim=8))
         self.assertIn("saw `gptq`", error(quantization_config={"quant_method": "gptq"}))
+        self.change("llama")
         os.remove(self.path("model/model.safetensors"))
-        self.assertIn("expected `model.safetensors` or", error())
-        with open(self.path("model/model.safetensors.index.json"), "w", encoding="utf-8") as file:
-            json.dump({"weight_map": {"x": "../secret.safetensors"}}, file)
-        self.assertIn("expected names of files in the folder", error())
+        self.assertIn("expected `model.safetensors` or", self.error(self.path("model")))
+        self.write("model.safetensors.index.json", json.dumps({"weight_map": {"x": "../secret.safetensors"}}))
+        self.assertIn("expected names of files in the folder", self.error(self.path("model")))
 
     def test_unused_tensors_are_named(self):
         shutil.copytree(os.path.join(FIXTURES, "gpt2"), self.path("model"))
@@ -299,8 +404,34 @@ class GgufFiles(Case):
         self.assertIn("begins with `GGML`; expected GGUF", self.error(path))
         self.assertIn("has no such options", relayvm.run(relayvm.COMPILER, "check", path, "--shape", "x=1").stderr)
 
+    def test_refused_metadata(self):
+        positive = "expected a number above 0"
+        stored, _ = self.make("llama")
+        path = self.path("model.gguf")
+        for architecture, changes, expected in (
+                ("llama", {"rope.freq_base": 0.0}, positive),
+                ("llama", {"rope.scaling.type": "linear", "rope.scaling.factor": -1.0}, positive),
+                ("gemma3", {"rope.freq_base_swa": 0.0, "attention.sliding_window": 16}, positive),
+                ("llama", {"rope.freq_base": float("inf")}, "expected a number that is finite in float32"),
+                ("llama", {"expert_count": 8}, "saw `8`; expected a model without experts"),
+                ("llama", {"attention.head_count": 1000, "attention.head_count_kv": 1000},
+                 "saw 1000 heads for states of 256 elements; expected at most as many heads"),
+                ("gpt2", {"context_length": 64}, "saw `4`; expected 8 (`attention.head_count_kv`)")):
+            with self.subTest(architecture, **changes):
+                gguf.write(path, self.metadata(architecture, **changes), stored)
+                self.assertIn(expected, self.error(path))
+        gguf.write(path, {**self.metadata(), "tokenizer.ggml.eot_token_id": (1 << 32) - 1}, stored)
+        self.assertIn("saw the token 4294967295; expected an int32", self.error(path))
+        gguf.write(path, self.metadata(), {**stored, "large": ("Q8_0", (1 << 40, 1 << 40), b"")})
+        self.assertIn("tensor `large`: its shape is too large", self.error(path))
+        gguf.write(path, {**self.metadata(), "nested": [["a"], ["b"]]}, stored)
+        self.assertIn("metadata of an unknown type", self.error(path))
+        # A model without experts may say so.
+        gguf.write(path, self.metadata(expert_count=0), stored)
+        relayvm.must(relayvm.COMPILER, "check", path)
+
     def test_damaged_files(self):
-        """Each prefix, and files with a byte changed in the header: a message, or a program."""
+        """Prefixes of a file: a message."""
         stored, _ = self.make("llama")
         path = self.path("model.gguf")
         gguf.write(path, self.metadata(), stored)

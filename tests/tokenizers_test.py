@@ -83,38 +83,72 @@ def @main(%text: Tensor[(n), uint8], %limit: int32) -> Tensor[(?), uint8] {
         run = self.vm.compile(program, entries=["main"])
         self.assertEqual(bytes(run(as_bytes(text), 6)), bytes(text_of(numpy.array(expected, "int32"))))
 
+    def refusal(self, config):
+        """The message for a tokenizer.json: of an object, or a text as it is."""
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "tokenizer.json"), "w", encoding="utf-8") as file:
+                file.write(config if isinstance(config, str) else json.dumps(config))
+            with self.assertRaises(self.vm.ImportFailed) as caught:
+                self.vm.import_tokenizer(folder)
+        return str(caught.exception)
+
+    def fixture(self, name="gpt2"):
+        with open(os.path.join(FIXTURES, f"{name}.json"), encoding="utf-8") as file:
+            return json.load(file)
+
     def test_refusals(self):
         """All at once, with what was seen and what was expected."""
-        with open(os.path.join(FIXTURES, "gpt2.json"), encoding="utf-8") as file:
-            config = json.load(file)
+        config = self.fixture()
         config["normalizer"] = {"type": "NFC"}
         config["model"]["byte_fallback"] = True
         config["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "a+"}, "behavior": "Isolated", "invert": False}
-        with tempfile.TemporaryDirectory() as folder:
-            with open(os.path.join(folder, "tokenizer.json"), "w", encoding="utf-8") as file:
-                json.dump(config, file)
-            with self.assertRaises(self.vm.ImportFailed) as caught:
-                self.vm.import_tokenizer(folder)
-            shown = str(caught.exception)
-            self.assertIn('`normalizer.type`: saw "NFC"; expected null', shown)
-            self.assertIn("`model.byte_fallback`: saw true; expected false", shown)
-            self.assertIn('`pre_tokenizer.pattern`: saw "a+"; expected', shown)
-            with open(os.path.join(FIXTURES, "gpt2.json"), encoding="utf-8") as file:
-                config = json.load(file)
-            del config["model"]["vocab"]["a"]
-            config["model"]["merges"].insert(3, ["e", "none"])
-            with open(os.path.join(folder, "tokenizer.json"), "w", encoding="utf-8") as file:
-                json.dump(config, file)
-            with self.assertRaises(self.vm.ImportFailed) as caught:
-                self.vm.import_tokenizer(folder)
-            self.assertIn("saw no token for 1 bytes, such as 97", str(caught.exception))
-            self.assertIn("`model.merges`: saw", str(caught.exception))
-            config["model"] = {"type": "WordPiece", "vocab": {}}
-            with open(os.path.join(folder, "tokenizer.json"), "w", encoding="utf-8") as file:
-                json.dump(config, file)
-            with self.assertRaisesRegex(self.vm.ImportFailed, 'saw "WordPiece"; expected "BPE"'):
-                self.vm.import_tokenizer(folder)
-            with open(os.path.join(folder, "tokenizer.json"), "w", encoding="utf-8") as file:
-                file.write("{")
-            with self.assertRaisesRegex(self.vm.ImportFailed, "no JSON"):
-                self.vm.import_tokenizer(folder)
+        shown = self.refusal(config)
+        self.assertIn('`normalizer.type`: saw "NFC"; expected null', shown)
+        self.assertIn("`model.byte_fallback`: saw true; expected false", shown)
+        self.assertIn('`pre_tokenizer.pattern`: saw "a+"; expected', shown)
+        config = self.fixture()
+        del config["model"]["vocab"]["a"]
+        config["model"]["merges"].insert(3, ["e", "none"])
+        shown = self.refusal(config)
+        self.assertIn("saw no token for 1 bytes, such as 97", shown)
+        self.assertIn("`model.merges`: saw", shown)
+        config["model"] = {"type": "WordPiece", "vocab": {}}
+        self.assertIn('saw "WordPiece"; expected "BPE"', self.refusal(config))
+        self.assertIn("no JSON", self.refusal("{"))
+        self.assertIn("no JSON", self.refusal("[" * 100000))
+        self.assertIn("expected a JSON object", self.refusal("[]"))
+
+    def test_values_of_other_types_are_refused(self):
+        """A value of another type anywhere: a message that names it."""
+        token = {"content": "<x>", "id": 7}
+        for keys, saw, expected in (
+                (["model"], [1], "`model`: saw [1]; expected an object"),
+                (["model"], 3, "`model`: saw 3; expected an object"),
+                (["model", "vocab"], [1], "`model.vocab`: saw [1]; expected an object"),
+                (["model", "vocab"], {"a": True}, '`model.vocab`: saw "a" with the number true; expected a text and a number'),
+                (["model", "vocab"], {"\udc00": 1}, '`model.vocab`: saw "\\udc00" with the number 1; expected'),
+                (["model", "vocab"], {"a": [2]}, '`model.vocab`: saw "a" with the number [2]'),
+                (["model", "merges"], [3], "`model.merges`: saw 3; expected two tokens"),
+                (["model", "merges"], "a b", '`model.merges`: saw "a b"; expected a list'),
+                (["model", "merges"], [[["a"], "b"]], '`model.merges`: saw [["a"], "b"]; expected two tokens'),
+                (["model", "merges"], [{"a": 1, "b": 2}], '`model.merges`: saw {"a": 1, "b": 2}'),
+                (["added_tokens"], {"a": 1}, '`added_tokens`: saw {"a": 1}; expected a list'),
+                (["added_tokens"], ["a"], '`added_tokens`: saw "a"; expected an object'),
+                (["added_tokens"], [{**token, "content": "\ud800"}], '`added_tokens`: saw "\\ud800" with the number 7'),
+                (["added_tokens"], [{**token, "content": ["a"]}], '`added_tokens`: saw ["a"] with the number 7'),
+                (["added_tokens"], [{**token, "id": True}], '`added_tokens`: saw "<x>" with the number true'),
+                (["normalizer"], "NFC", '`normalizer`: saw "NFC"; expected an object'),
+                (["pre_tokenizer"], "ByteLevel", '`pre_tokenizer`: saw "ByteLevel"; expected an object'),
+                (["pre_tokenizer"], {"type": "Sequence", "pretokenizers": ["a"]},
+                 '`pre_tokenizer.pretokenizers`: saw "a"; expected an object'),
+                (["pre_tokenizer"], {"type": "Sequence", "pretokenizers": 1},
+                 "`pre_tokenizer.pretokenizers`: saw 1; expected a list"),
+                (["pre_tokenizer"], {"type": "Split", "pattern": "a"}, '`pre_tokenizer.pattern`: saw "a"; expected an object'),
+                (["pre_tokenizer"], {"type": ["Split"]}, '`pre_tokenizer.type`: saw ["Split"]; expected')):
+            with self.subTest(".".join(keys), saw=saw):
+                config = self.fixture()
+                place = config
+                for key in keys[:-1]:
+                    place = place[key]
+                place[keys[-1]] = saw
+                self.assertIn(expected, self.refusal(config))

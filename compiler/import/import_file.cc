@@ -71,6 +71,13 @@ ExternalFiles FilesBeside(const std::string& model) {
   };
 }
 
+// An ending without a dot is a whole file name: `my_config.json` is no `config.json`.
+bool HasEnding(std::string_view path, std::string_view ending) {
+  if (!path.ends_with(ending)) return false;
+  path.remove_suffix(ending.size());
+  return ending.starts_with('.') || path.empty() || path.ends_with('/');
+}
+
 }  // namespace
 
 const Format* FindFormat(std::string_view name) {
@@ -82,7 +89,7 @@ const Format* FindFormat(std::string_view name) {
 
 const Format* FormatOfPath(std::string_view path) {
   for (const Format& format : kFormats) {
-    if (path.ends_with(format.ending)) return &format;
+    if (HasEnding(path, format.ending)) return &format;
   }
   const std::string given(path), file = FileOf(given);
   std::error_code error;
@@ -101,7 +108,7 @@ bool IsModelPath(std::string_view path) { return FormatOfPath(path) != nullptr; 
 
 std::string_view ModelStem(std::string_view path) {
   for (const Format& format : kFormats) {
-    if (!path.ends_with(format.ending)) continue;
+    if (!HasEnding(path, format.ending)) continue;
     path.remove_suffix(format.ending.size());
     break;
   }

@@ -18,7 +18,7 @@ namespace rvm::importing {
 // A format of models.
 struct Format {
   std::string_view name;    // "onnx"
-  std::string_view ending;  // of its files: ".onnx"
+  std::string_view ending;  // of its files: ".onnx"; without a dot, their whole name
   // Imports the bytes of a model, which must outlive the call, no more. REQUIRES, for weights without a graph
   // (checkpoint/import.h): `options.sources` is not null.
   absl::StatusOr<ImportedModel> (*import)(const FileBytes& file, const ImportOptions& options);
@@ -36,14 +36,14 @@ absl::Status NoModel(std::string_view path);
 
 // Returns true if the path is that of a model: of a file, or of a folder with a config.json.
 bool IsModelPath(std::string_view path);
-// The path without the ending of its format, or without a `/` at the end.
+// Returns the path without the ending of its format, or without a `/` at the end.
 std::string_view ModelStem(std::string_view path);
 
 // Imports the file at `path`, which becomes the model's name. Files of external data are read from beside it or below,
 // unless `options.files` is set. Weights share memory with a file where they lie as kernels want them; others are
 // copied, and their pages of the file released. kNotFound: a file cannot be read.
 absl::StatusOr<ImportedModel> ImportFile(const Format& format, const std::string& path, ImportOptions options);
-// The same in the format that the ending says.
+// Imports it in the format that its ending names.
 absl::StatusOr<ImportedModel> ImportFile(const std::string& path, ImportOptions options);
 
 }  // namespace rvm::importing

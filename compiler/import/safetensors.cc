@@ -60,9 +60,11 @@ std::optional<DataType> SafetensorsDType(std::string_view type) {
 
 // 8 bytes length, that many bytes of JSON, the elements.
 absl::StatusOr<std::vector<SafetensorsEntry>> ListSafetensors(Bytes file) {
+  constexpr size_t kLengthBytes = 8;
+  if (file.size() < kLengthBytes) return absl::InvalidArgumentError("no .safetensors file");
   uint64_t length = 0;
-  for (size_t i = 8; i-- > 0;) length = length << 8 | file[i];
-  Bytes rest = file.subspan(8);
+  for (size_t i = kLengthBytes; i-- > 0;) length = length << 8 | file[i];
+  Bytes rest = file.subspan(kLengthBytes);
   if (length > rest.size()) return absl::InvalidArgumentError("malformed .safetensors: it ends in the header");
   RVM_ASSIGN_OR_RETURN(JsonValue header,
                        ParseJson({reinterpret_cast<const char*>(rest.data()), static_cast<size_t>(length)}));

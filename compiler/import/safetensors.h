@@ -21,10 +21,10 @@ struct SafetensorsEntry {
   Bytes elements;  // as many as `shape` has, if `type` is one of ours
 };
 
-// nullopt: a type that Relay has not.
+// Returns the data type; nullopt if Relay does not have it.
 std::optional<DataType> SafetensorsDType(std::string_view type);
 
-// kInvalidArgument names the first malformed entry. `file` has at least 8 bytes.
+// Returns kInvalidArgument for a malformed file; the message names the first malformed entry.
 absl::StatusOr<std::vector<SafetensorsEntry>> ListSafetensors(Bytes file);
 
 }  // namespace rvm::importing

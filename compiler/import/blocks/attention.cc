@@ -1,9 +1,7 @@
 #include "compiler/import/blocks/attention.h"
 
 #include <cmath>
-#include <cstddef>
 #include <limits>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -70,9 +68,9 @@ Operand Rotated(Steps& c, Operand x, Operand cosine, Operand sine, bool interlea
     Operand pairs = c.Op("stack", {c.emit().Tuple({real, imaginary})}, {{"axis", 4}});
     y = c.Reshape(pairs, c.DimsOf(x));
   } else {
-    y = c.Op("concatenate", {c.emit().Tuple({real, imaginary})}, {{"axis", 3}});
+    y = c.Concatenate({real, imaginary}, 3);
   }
-  return rest == nullptr ? y : c.Op("concatenate", {c.emit().Tuple({y, rest})}, {{"axis", 3}});
+  return rest == nullptr ? y : c.Concatenate({y, rest}, 3);
 }
 
 Operand ScaleOfSize(Steps& c, Operand query) {

@@ -10,14 +10,12 @@
 
 namespace rvm::checkpoint {
 
-// The config.json of a folder, and its generation_config.json, which may be null. What is unsupported is refused; the
-// result is of use only if nothing was.
+// Reads the configuration of a folder: its config.json, and its generation_config.json, which may be null. Refuses what
+// is unsupported; the result is usable only if nothing was refused.
 DecoderConfig ConfigOfFolder(const JsonValue& config, const JsonValue& generation, const StoredTensors& tensors,
                              importing::Refusals& refusals);
+// Reads the metadata of a GGUF file, likewise.
 DecoderConfig ConfigOfGguf(const Gguf& file, importing::Refusals& refusals);
-
-// Refuses sizes that do not fit each other.
-void CheckSizes(const DecoderConfig& config, importing::Refusals& refusals);
 
 }  // namespace rvm::checkpoint
 

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <string_view>
 #include <tuple>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

@@ -28,6 +28,7 @@ struct Family {
   bool has_post_norms = false;
   std::string_view activation = "silu";
   int64_t local_period = 0;  // each layer of that number attends to all tokens, the others to a window; 0: see `window`
+  bool is_qwen = false;      // a window only if `use_sliding_window`, for layers from `max_window_layers` on
 };
 constexpr Family kFamilies[] = {
     {"gemma", true, false, "gelu_pytorch_tanh"},
@@ -35,8 +36,8 @@ constexpr Family kFamilies[] = {
     {"gemma3_text", true, true, "gelu_pytorch_tanh", 6},
     {"llama"},
     {"mistral"},
-    {"qwen2"},
-    {"qwen3"},
+    {.model_type = "qwen2", .is_qwen = true},
+    {.model_type = "qwen3", .is_qwen = true},
 };
 constexpr std::string_view kGpt2 = "gpt2";
 
@@ -90,14 +91,14 @@ Rotation ReadRotation(const JsonValue& json, Settings& settings, std::string_vie
   Rotation rotation{.base = base};
   if (json.AsObject() == nullptr) return rotation;
   Settings own = SettingsOf(json, absl::StrCat(Abseil(kFile), ", ", Abseil(prefix)), refusals);
-  rotation.base = own.Number("rope_theta", base);
+  rotation.base = own.Positive("rope_theta", base);
   std::string_view key = own.Has("rope_type") ? "rope_type" : "type";
   rotation.kind = own.Text(key, "default");
-  rotation.factor = own.Number("factor", 1);
-  rotation.low_factor = own.Number("low_freq_factor", 1);
-  rotation.high_factor = own.Number("high_freq_factor", 4);
-  rotation.original_length = own.Number("original_max_position_embeddings",
-                                        settings.Number("max_position_embeddings", rotation.original_length));
+  rotation.factor = own.Positive("factor", 1);
+  rotation.low_factor = own.Positive("low_freq_factor", 1);
+  rotation.high_factor = own.Positive("high_freq_factor", 4);
+  rotation.original_length = own.Positive("original_max_position_embeddings",
+                                          settings.Positive("max_position_embeddings", rotation.original_length));
   if (!IsRotationKind(rotation.kind)) own.Unsupported(key, rotation.kind, RotationKinds());
   if (own.Number("partial_rotary_factor", 1) != 1) {
     own.Unsupported("partial_rotary_factor", absl::StrCat(own.Number("partial_rotary_factor", 1)), "1");
@@ -112,17 +113,17 @@ const JsonValue& Member(const JsonValue& json, std::string_view name) {
 }
 
 void ReadRotations(const JsonValue& json, Settings& settings, DecoderConfig& config, importing::Refusals& refusals) {
-  const double base = settings.Number("rope_theta", 10000);
-  const JsonValue* parameters = json.Find("rope_parameters");
+  const double base = settings.Positive("rope_theta", 10000);
+  const JsonValue& parameters = Member(json, "rope_parameters");
   Rotation all, local;
-  if (parameters != nullptr && parameters->Find("full_attention") != nullptr) {
-    all = ReadRotation(Member(*parameters, "full_attention"), settings, "rope_parameters", base, refusals);
-    local = ReadRotation(Member(*parameters, "sliding_attention"), settings, "rope_parameters", base, refusals);
+  if (parameters.Find("full_attention") != nullptr) {
+    all = ReadRotation(Member(parameters, "full_attention"), settings, "rope_parameters", base, refusals);
+    local = ReadRotation(Member(parameters, "sliding_attention"), settings, "rope_parameters", base, refusals);
   } else {
-    std::string_view name = parameters != nullptr ? "rope_parameters" : "rope_scaling";
+    std::string_view name = parameters.is_null() ? "rope_scaling" : "rope_parameters";
     all = ReadRotation(Member(json, name), settings, name, base, refusals);
     local =
-        settings.Has("rope_local_base_freq") ? Rotation{.base = settings.Number("rope_local_base_freq", 10000)} : all;
+        settings.Has("rope_local_base_freq") ? Rotation{.base = settings.Positive("rope_local_base_freq", 10000)} : all;
   }
   if (!IsRotationKind(all.kind) || !IsRotationKind(local.kind)) return;
   config.frequencies = Frequencies(all, config.head_size);
@@ -131,14 +132,15 @@ void ReadRotations(const JsonValue& json, Settings& settings, DecoderConfig& con
 
 // Layers that attend to a window of tokens.
 void ReadWindow(const JsonValue& json, Settings& settings, const Family& family, DecoderConfig& config) {
-  const bool has_window = settings.Has("sliding_window") && settings.Flag("use_sliding_window", true);
+  const bool has_window = settings.Has("sliding_window") && settings.Flag("use_sliding_window", !family.is_qwen);
   if (!has_window) return;
   config.window = settings.Count("sliding_window");
   const JsonValue* types = json.Find("layer_types");
   const int64_t period = settings.Count("sliding_window_pattern", std::max<int64_t>(family.local_period, 1));
+  const int64_t first_local = family.is_qwen ? settings.Count("max_window_layers", 28, Settings::kMaxCount, 0) : 0;
   bool has_local = false;
   for (int64_t i = 0; i < config.layers; ++i) {
-    bool is_local = family.local_period == 0 || (i + 1) % period != 0;
+    bool is_local = i >= first_local && (family.local_period == 0 || (i + 1) % period != 0);
     if (types != nullptr && types->AsArray() != nullptr && static_cast<size_t>(i) < types->AsArray()->size()) {
       const std::string* type = (*types->AsArray())[static_cast<size_t>(i)].AsString();
       is_local = type != nullptr && *type == "sliding_attention";
@@ -178,11 +180,11 @@ void ReadLlama(const JsonValue& json, Settings& settings, const Family& family, 
   config.vocabulary = settings.Count("vocab_size");
   config.heads = settings.Count("num_attention_heads");
   config.key_heads = settings.Count("num_key_value_heads", config.heads);
-  config.head_size =
-      settings.Count("head_dim", config.heads == 0 ? 0 : config.width / config.heads, Settings::kMaxHeadSize);
+  config.head_size = settings.Has("head_dim") ? settings.Count("head_dim", std::nullopt, Settings::kMaxHeadSize)
+                                              : settings.EqualHeads("num_attention_heads", config.width, config.heads);
   config.epsilon = settings.Number("rms_norm_eps", 1e-6);
   config.attention_scale =
-      1 / std::sqrt(settings.Number("query_pre_attn_scalar", static_cast<double>(config.head_size)));
+      1 / std::sqrt(settings.Positive("query_pre_attn_scalar", static_cast<double>(config.head_size)));
   ReadActivation(settings, settings.Has("hidden_activation") ? "hidden_activation" : "hidden_act", family.activation,
                  config);
   config.score_cap = settings.Number("attn_logit_softcapping", 0);
@@ -194,7 +196,6 @@ void ReadLlama(const JsonValue& json, Settings& settings, const Family& family, 
   const std::string prefix = PrefixOf(tensors, "model.", "embed_tokens.weight");
   DecoderNames& names = config.names;
   names = {.embedding = prefix + "embed_tokens",
-           .positions = "",
            .norm = prefix + "norm",
            .head = "lm_head",
            .layer = prefix + "layers.",
@@ -202,16 +203,13 @@ void ReadLlama(const JsonValue& json, Settings& settings, const Family& family, 
            .query = "self_attn.q_proj",
            .key = "self_attn.k_proj",
            .value = "self_attn.v_proj",
-           .joined_projection = "",
            .output = "self_attn.o_proj",
            .query_norm = "self_attn.q_norm",
            .key_norm = "self_attn.k_norm",
-           .attention_post_norm = "",
            .mlp_norm = "post_attention_layernorm",
            .gate = "mlp.gate_proj",
            .up = "mlp.up_proj",
-           .down = "mlp.down_proj",
-           .mlp_post_norm = ""};
+           .down = "mlp.down_proj"};
   if (family.has_post_norms) {
     names.attention_post_norm = "post_attention_layernorm";
     names.mlp_norm = "pre_feedforward_layernorm";
@@ -226,7 +224,7 @@ void ReadGpt2(Settings& settings, const StoredTensors& tensors, DecoderConfig& c
   config.inner = settings.Count("n_inner", 4 * config.width);
   config.vocabulary = settings.Count("vocab_size");
   config.heads = config.key_heads = settings.Count("n_head");
-  config.head_size = config.heads == 0 ? 0 : config.width / config.heads;
+  config.head_size = settings.EqualHeads("n_head", config.width, config.heads);
   config.positions = settings.Count("n_positions");
   config.epsilon = settings.Number("layer_norm_epsilon", 1e-5);
   config.attention_scale =
@@ -240,22 +238,13 @@ void ReadGpt2(Settings& settings, const StoredTensors& tensors, DecoderConfig& c
   config.names = {.embedding = prefix + "wte",
                   .positions = prefix + "wpe",
                   .norm = prefix + "ln_f",
-                  .head = "",
                   .layer = prefix + "h.",
                   .attention_norm = "ln_1",
-                  .query = "",
-                  .key = "",
-                  .value = "",
                   .joined_projection = "attn.c_attn",
                   .output = "attn.c_proj",
-                  .query_norm = "",
-                  .key_norm = "",
-                  .attention_post_norm = "",
                   .mlp_norm = "ln_2",
-                  .gate = "",
                   .up = "mlp.c_fc",
-                  .down = "mlp.c_proj",
-                  .mlp_post_norm = ""};
+                  .down = "mlp.c_proj"};
   if (!settings.Flag("tie_word_embeddings", true)) config.names.head = "lm_head";
 }
 

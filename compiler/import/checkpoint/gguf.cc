@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <optional>
-#include <type_traits>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -47,8 +49,6 @@ const TensorType* FindTensorType(uint32_t number) {
 // Numbers of the types of metadata.
 enum ValueType : uint32_t { kU8, kI8, kU16, kI16, kU32, kI32, kF32, kBoolean, kString, kArray, kU64, kI64, kF64 };
 
-bool IsFloatType(uint32_t type) { return type == kF32 || type == kF64; }
-
 class Reader {
  public:
   explicit Reader(importing::Bytes bytes) : bytes_(bytes) {}
@@ -88,36 +88,28 @@ class Reader {
     if (type == kI16) return Number<int16_t>();
     if (type == kU32) return Number<uint32_t>();
     if (type == kI32) return Number<int32_t>();
-    if (type == kBoolean) return Number<uint8_t>() != 0;
     if (type == kU64 || type == kI64) return Number<int64_t>();
     ok_ = false;
     return 0;
   }
-  double Float(uint32_t type) { return type == kF32 ? static_cast<double>(Number<float>()) : Number<double>(); }
 
-  GgufValue Value(uint32_t type) {
-    if (type == kArray) return Array();
-    if (type == kString) return {String()};
-    if (IsFloatType(type)) return {Float(type)};
-    if (type == kBoolean) return {Integer(type) != 0};
-    return {Integer(type)};
+  // Reads a value of metadata. Skips an array, which no setting of a decoder is.
+  Setting Value(uint32_t type) {
+    if (type != kArray) return Scalar(type);
+    uint32_t element = Number<uint32_t>();
+    uint64_t count = Number<uint64_t>();
+    // Each element takes a byte or more, so the file bounds the loop. Arrays of arrays are not read.
+    for (uint64_t i = 0; i < count && ok_; ++i) Scalar(element);
+    return {};
   }
 
  private:
-  GgufValue Array() {
-    uint32_t type = Number<uint32_t>();
-    uint64_t count = Number<uint64_t>();
-    // Each element takes a byte or more, so the file bounds the loops.
-    if (type == kString) return {Elements<std::string>(count, [&] { return String(); })};
-    if (IsFloatType(type)) return {Elements<double>(count, [&] { return Float(type); })};
-    return {Elements<int64_t>(count, [&] { return Integer(type); })};
-  }
-
-  template <typename T, typename Read>
-  std::vector<T> Elements(uint64_t count, Read read) {
-    std::vector<T> elements;
-    for (uint64_t i = 0; i < count && ok_; ++i) elements.push_back(read());
-    return elements;
+  Setting Scalar(uint32_t type) {
+    if (type == kString) return String();
+    if (type == kF32) return static_cast<double>(Number<float>());
+    if (type == kF64) return Number<double>();
+    if (type == kBoolean) return Number<uint8_t>() != 0;
+    return Integer(type);
   }
 
   importing::Bytes bytes_;
@@ -131,9 +123,9 @@ absl::Status Malformed(std::string_view why) {
 
 // Returns the number of which the places of the data, and of each tensor in it, are multiples.
 absl::StatusOr<uint64_t> AlignmentOf(const Gguf& file) {
-  const GgufValue* value = file.Find("general.alignment");
-  if (value == nullptr) return kDefaultAlignment;
-  const int64_t* alignment = value->AsInt();
+  auto it = file.metadata.find("general.alignment");
+  if (it == file.metadata.end()) return kDefaultAlignment;
+  const auto* alignment = std::get_if<int64_t>(&it->second);
   if (alignment != nullptr && *alignment > 0 && *alignment <= static_cast<int64_t>(kMaxAlignment)) return *alignment;
   return Malformed(absl::StrCat("`general.alignment` is no number from 1 to ", kMaxAlignment));
 }
@@ -166,8 +158,9 @@ absl::StatusOr<StoredTensor> Locate(const TensorEntry& entry, importing::Bytes d
     if (extent < 0) return absl::InvalidArgumentError("an extent of its shape is too large");
   }
   std::optional<int64_t> count = NumElements(entry.shape);
+  if (!count) return absl::InvalidArgumentError("its shape is too large");
   int64_t innermost = entry.shape.empty() ? 1 : entry.shape.back();
-  if (!count || innermost % type->elements != 0) {
+  if (innermost % type->elements != 0) {
     return absl::InvalidArgumentError(absl::StrCat("rows of ", innermost, " elements are no blocks of ", type->elements,
                                                    ", which ", tensor.type, " has"));
   }
@@ -190,9 +183,9 @@ absl::Status CheckStart(importing::Bytes bytes) {
 
 }  // namespace
 
-const GgufValue* Gguf::Find(std::string_view key) const {
+Setting Gguf::Find(std::string_view key) const {
   auto it = metadata.find(key);
-  return it == metadata.end() ? nullptr : &it->second;
+  return it == metadata.end() ? Setting() : it->second;
 }
 
 absl::StatusOr<Gguf> ReadGguf(const importing::FileBytes& file) {

@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -26,15 +25,6 @@ constexpr std::string_view kGemma2 = "gemma2", kGemma3 = "gemma3", kGpt2 = "gpt2
 constexpr std::string_view kArchitectures[] = {"gemma", kGemma2, kGemma3, kGpt2, kLlama, "qwen2", "qwen3"};
 // Layers of the models of a family whose scale of attention is that of the width, not of the heads.
 constexpr int64_t kGemma2Large = 46, kGemma3Large = 62;
-
-Setting SettingOf(const GgufValue* value) {
-  if (value == nullptr) return {};
-  if (const auto* flag = std::get_if<bool>(&value->value)) return *flag;
-  if (const int64_t* number = value->AsInt()) return *number;
-  if (const double* number = value->AsDouble()) return *number;
-  if (const std::string* text = value->AsString()) return *text;
-  return {};
-}
 
 int64_t RowsOf(const Gguf& file, std::string_view tensor) {
   auto it = file.tensors.find(tensor);
@@ -58,11 +48,11 @@ void Divide(const StoredTensor& tensor, std::vector<float>& frequencies, importi
 
 void ReadRotations(const Gguf& file, Settings& settings, const std::string& family, DecoderConfig& config,
                    importing::Refusals& refusals) {
-  Rotation rotation{.base = settings.Number("rope.freq_base", 10000)};
-  Rotation local{.base = family == kGemma3 ? settings.Number("rope.freq_base_swa", 10000) : rotation.base};
+  Rotation rotation{.base = settings.Positive("rope.freq_base", 10000)};
+  Rotation local{.base = family == kGemma3 ? settings.Positive("rope.freq_base_swa", 10000) : rotation.base};
   rotation.kind = settings.Text("rope.scaling.type", "none");
   if (rotation.kind == "none") rotation.kind = "default";
-  rotation.factor = settings.Number("rope.scaling.factor", 1);
+  rotation.factor = settings.Positive("rope.scaling.factor", 1);
   if (rotation.kind != "default" && rotation.kind != "linear") {
     settings.Unsupported("rope.scaling.type", rotation.kind, "`none` or `linear`");
     return;
@@ -100,12 +90,12 @@ void ReadDecoder(const Gguf& file, Settings& settings, const std::string& family
   config.vocabulary = RowsOf(file, "token_embd.weight");
   config.heads = settings.Count("attention.head_count");
   config.key_heads = settings.Count("attention.head_count_kv", config.heads);
-  config.head_size = settings.Count("attention.key_length", config.heads == 0 ? 0 : config.width / config.heads,
-                                    Settings::kMaxHeadSize);
+  config.head_size = settings.Has("attention.key_length")
+                         ? settings.Count("attention.key_length", std::nullopt, Settings::kMaxHeadSize)
+                         : settings.EqualHeads("attention.head_count", config.width, config.heads);
   config.attention_scale = 1 / std::sqrt(static_cast<double>(config.head_size));
   config.activation = "nn.silu($)";
   config.names = {.embedding = "token_embd",
-                  .positions = "",
                   .norm = "output_norm",
                   .head = "output",
                   .layer = "blk.",
@@ -113,16 +103,13 @@ void ReadDecoder(const Gguf& file, Settings& settings, const std::string& family
                   .query = "attn_q",
                   .key = "attn_k",
                   .value = "attn_v",
-                  .joined_projection = "",
                   .output = "attn_output",
                   .query_norm = "attn_q_norm",
                   .key_norm = "attn_k_norm",
-                  .attention_post_norm = "",
                   .mlp_norm = "ffn_norm",
                   .gate = "ffn_gate",
                   .up = "ffn_up",
-                  .down = "ffn_down",
-                  .mlp_post_norm = ""};
+                  .down = "ffn_down"};
   if (family == kGpt2) {
     config.epsilon = settings.Number("attention.layer_norm_epsilon", 1e-5);
     config.positions = settings.Count("context_length");
@@ -131,13 +118,16 @@ void ReadDecoder(const Gguf& file, Settings& settings, const std::string& family
     config.names.positions = "position_embd";
     config.names.joined_projection = "attn_qkv";
     config.names.gate = config.names.query_norm = config.names.key_norm = "";
+    // The joined projection has three equal parts.
+    if (config.heads > 0 && config.key_heads > 0 && config.key_heads != config.heads)
+      settings.Unsupported("attention.head_count_kv", absl::StrCat(config.key_heads), absl::StrCat(config.heads));
     return;
   }
   config.epsilon = settings.Number("attention.layer_norm_rms_epsilon", 1e-6);
   config.rotates_pairs = family == kLlama;
   if (family.starts_with("gemma")) ReadGemma(settings, family, config);
   ReadRotations(file, settings, family, config, refusals);
-  if (int64_t experts = settings.Has("expert_count") ? settings.Count("expert_count") : 0; experts > 0) {
+  if (int64_t experts = settings.Count("expert_count", 0, Settings::kMaxCount, 0); experts > 0) {
     settings.Unsupported("expert_count", absl::StrCat(experts), "a model without experts");
   }
 }
@@ -146,7 +136,7 @@ void ReadDecoder(const Gguf& file, Settings& settings, const std::string& family
 
 DecoderConfig ConfigOfGguf(const Gguf& file, importing::Refusals& refusals) {
   DecoderConfig config;
-  Settings all("metadata", [&](std::string_view name) { return SettingOf(file.Find(name)); }, refusals);
+  Settings all("metadata", [&](std::string_view name) { return file.Find(name); }, refusals);
   const std::string family = all.Text("general.architecture", "");
   if (std::ranges::find(kArchitectures, family) == std::end(kArchitectures)) {
     all.Unsupported(
@@ -158,12 +148,12 @@ DecoderConfig ConfigOfGguf(const Gguf& file, importing::Refusals& refusals) {
   }
   Settings settings(
       absl::StrCat("metadata ", family),
-      [&](std::string_view name) { return SettingOf(file.Find(absl::StrCat(family, ".", Abseil(name)))); }, refusals);
+      [&](std::string_view name) { return file.Find(absl::StrCat(family, ".", Abseil(name))); }, refusals);
   ReadDecoder(file, settings, family, config, refusals);
   for (std::string_view key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
-    const GgufValue* stop = file.Find(key);
-    if (stop == nullptr || stop->AsInt() == nullptr) continue;
-    if (std::ranges::find(config.stops, *stop->AsInt()) == config.stops.end()) config.stops.push_back(*stop->AsInt());
+    Setting setting = file.Find(key);
+    const auto* stop = std::get_if<int64_t>(&setting);
+    if (stop != nullptr && std::ranges::find(config.stops, *stop) == config.stops.end()) config.stops.push_back(*stop);
   }
   return config;
 }

@@ -1,8 +1,11 @@
 #include "compiler/import/checkpoint/import.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -77,9 +80,29 @@ void WarnOfUnused(const Weights& weights, ImportedModel& model) {
                                         unused.size() > kMaxNamedTensors ? ", ..." : ""));
 }
 
+// Refuses sizes that do not fit each other, and numbers that the program cannot have.
+void CheckSizes(const DecoderConfig& config, Refusals& refusals) {
+  auto refuse = [&](std::string_view what, std::string_view why) {
+    refusals.Add("sizes", std::string(what), absl::InvalidArgumentError(Abseil(why)));
+  };
+  if (config.key_heads > 0 && config.heads % config.key_heads != 0) {
+    refuse("heads", absl::StrCat("saw ", config.heads, " heads of queries and ", config.key_heads,
+                                 " of keys; expected a multiple"));
+  }
+  if (config.positions == 0 && config.head_size % 2 != 0)
+    refuse("heads", absl::StrCat("saw heads of ", config.head_size, " elements; expected an even number"));
+  auto is_finite = [](float x) { return std::isfinite(x); };
+  if (!std::ranges::all_of(config.frequencies, is_finite) || !std::ranges::all_of(config.local_frequencies, is_finite))
+    refuse("rotation", "its settings give frequencies that are not finite in float32");
+  for (int64_t stop : config.stops) {
+    if (stop < std::numeric_limits<int32_t>::min() || stop > std::numeric_limits<int32_t>::max())
+      refuse("stop tokens", absl::StrCat("saw the token ", stop, "; expected an int32"));
+  }
+}
+
 absl::StatusOr<ImportedModel> BuildModel(const DecoderConfig& config, const StoredTensors& tensors, Refusals& refusals,
                                          const ImportOptions& options) {
-  Weights weights(tensors, refusals);
+  Weights weights(tensors, refusals, options.release);
   CheckSizes(config, refusals);
   std::string text;
   // Without sizes nothing can be said about tensors.
@@ -118,15 +141,25 @@ absl::StatusOr<JsonValue> ParseObject(std::string_view name, importing::Bytes by
   return json;
 }
 
+// Returns nullopt if the folder has no such file, and an error if it cannot be used.
+absl::StatusOr<std::optional<importing::FileBytes>> FindFile(const importing::ExternalFiles& files,
+                                                             std::string_view name) {
+  absl::StatusOr<importing::FileBytes> file = files(name);
+  if (absl::IsNotFound(file.status())) return std::nullopt;
+  RVM_RETURN_IF_ERROR(file.status());
+  return *std::move(file);
+}
+
 absl::Status AddShard(const std::string& name, const importing::ExternalFiles& files, StoredTensors& tensors) {
   RVM_ASSIGN_OR_RETURN(importing::FileBytes file, files(name));
-  constexpr size_t kLengthBytes = 8;
-  if (file.bytes.size() < kLengthBytes) return absl::InvalidArgumentError(absl::StrCat(name, ": no .safetensors file"));
   absl::StatusOr<std::vector<importing::SafetensorsEntry>> entries = importing::ListSafetensors(file.bytes);
   if (!entries.ok()) return absl::InvalidArgumentError(absl::StrCat(name, ": ", entries.status().message()));
   for (importing::SafetensorsEntry& entry : *entries) {
-    StoredTensor tensor{
-        .type = std::move(entry.type), .shape = std::move(entry.shape), .data = {entry.elements, file.owner}};
+    // A dtype that .safetensors has not may have the name of a type of blocks, which only GGUF has.
+    const bool is_known = importing::SafetensorsDType(entry.type).has_value();
+    StoredTensor tensor{.type = is_known ? std::move(entry.type) : absl::StrCat("dtype ", entry.type),
+                        .shape = std::move(entry.shape),
+                        .data = {entry.elements, file.owner}};
     if (!tensors.emplace(entry.name, std::move(tensor)).second)
       return absl::InvalidArgumentError(absl::StrCat(name, ": tensor `", entry.name, "` is in another file, too"));
   }
@@ -135,11 +168,12 @@ absl::Status AddShard(const std::string& name, const importing::ExternalFiles& f
 
 // The files that the index names, each once.
 absl::StatusOr<std::vector<std::string>> ShardsOf(const importing::ExternalFiles& files) {
-  if (files(kWeights).ok()) return std::vector<std::string>{std::string(kWeights)};
-  absl::StatusOr<importing::FileBytes> file = files(kIndex);
-  if (!file.ok()) {
+  RVM_ASSIGN_OR_RETURN(std::optional<importing::FileBytes> single, FindFile(files, kWeights));
+  if (single) return std::vector<std::string>{std::string(kWeights)};
+  RVM_ASSIGN_OR_RETURN(std::optional<importing::FileBytes> file, FindFile(files, kIndex));
+  if (!file) {
     return absl::NotFoundError(
-        absl::StrCat("expected `", Abseil(kWeights), "` or `", Abseil(kIndex), "`: ", file.status().message()));
+        absl::StrCat("expected `", Abseil(kWeights), "` or `", Abseil(kIndex), "` beside it; saw neither"));
   }
   RVM_ASSIGN_OR_RETURN(JsonValue index, ParseObject(kIndex, file->bytes));
   const JsonValue* map = index.Find("weight_map");
@@ -162,18 +196,6 @@ absl::StatusOr<std::vector<std::string>> ShardsOf(const importing::ExternalFiles
 
 }  // namespace
 
-void CheckSizes(const DecoderConfig& config, Refusals& refusals) {
-  auto refuse = [&](std::string_view what, std::string_view why) {
-    refusals.Add("sizes", std::string(what), absl::InvalidArgumentError(Abseil(why)));
-  };
-  if (config.key_heads > 0 && config.heads % config.key_heads != 0) {
-    refuse("heads", absl::StrCat("saw ", config.heads, " heads of queries and ", config.key_heads,
-                                 " of keys; expected a multiple"));
-  }
-  if (config.positions == 0 && config.head_size % 2 != 0)
-    refuse("heads", absl::StrCat("saw heads of ", config.head_size, " elements; expected an even number"));
-}
-
 absl::StatusOr<ImportedModel> ImportTensors(const JsonValue& config, const JsonValue& generation,
                                             const StoredTensors& tensors, const ImportOptions& options) {
   Refusals refusals;
@@ -187,7 +209,8 @@ absl::StatusOr<ImportedModel> ImportFolder(const importing::FileBytes& file, con
   if (options.files == nullptr)
     return absl::InvalidArgumentError("weights lie beside a config.json; this one is in memory");
   JsonValue generation;
-  if (absl::StatusOr<importing::FileBytes> other = options.files(kGeneration); other.ok()) {
+  RVM_ASSIGN_OR_RETURN(std::optional<importing::FileBytes> other, FindFile(options.files, kGeneration));
+  if (other) {
     RVM_ASSIGN_OR_RETURN(generation, ParseObject(kGeneration, other->bytes));
   }
   RVM_ASSIGN_OR_RETURN(std::vector<std::string> shards, ShardsOf(options.files));

@@ -10,12 +10,10 @@
 #include <utility>
 #include <variant>
 
+#include "compiler/import/checkpoint/setting.h"
 #include "compiler/import/refusals.h"
 
 namespace rvm::checkpoint {
-
-// A number or a text; monostate: there is none.
-using Setting = std::variant<std::monostate, bool, int64_t, double, std::string>;
 
 class Settings {
  public:
@@ -27,11 +25,16 @@ class Settings {
 
   bool Has(std::string_view name) const { return !std::holds_alternative<std::monostate>(lookup_(name)); }
   static constexpr int64_t kMaxCount = int64_t{1} << 31, kMaxLayers = 1000, kMaxHeadSize = int64_t{1} << 16;
-  // A number from 1 to `most`. Without `otherwise` it is refused where it is missing. Returns 0 for one that is
-  // refused.
-  int64_t Count(std::string_view name, std::optional<int64_t> otherwise = std::nullopt, int64_t most = kMaxCount);
-  // A finite number.
+  // Returns a number from `least` to `most`. Without `otherwise`, refuses a missing one. Returns 0 for a refused one.
+  int64_t Count(std::string_view name, std::optional<int64_t> otherwise = std::nullopt, int64_t most = kMaxCount,
+                int64_t least = 1);
+  // Returns the size of `heads` equal parts of `width` elements, 0 if one of both was refused. Refuses more heads than
+  // elements. `name` is the setting that has the number of heads.
+  int64_t EqualHeads(std::string_view name, int64_t width, int64_t heads);
+  // Returns a number that is finite in float32.
   double Number(std::string_view name, double otherwise);
+  // Returns such a number above 0.
+  double Positive(std::string_view name, double otherwise);
   bool Flag(std::string_view name, bool otherwise);
   std::string Text(std::string_view name, std::string_view otherwise);
 
@@ -40,6 +43,9 @@ class Settings {
   void Malformed(std::string_view name, std::string_view why);
 
  private:
+  // Returns a number that is finite in float32; nullopt if it is missing or refused.
+  std::optional<double> Find(std::string_view name);
+
   std::string file_;
   Lookup lookup_;
   importing::Refusals& refusals_;

@@ -1,6 +1,5 @@
 #include "compiler/import/checkpoint/weight_form.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -18,11 +18,12 @@ struct WeightPart {
   Literal value;
 };
 
-// The names of all supported types, for messages.
+// Returns the names of all supported types, for messages.
 std::string SupportedTypes();
 bool IsSupportedType(std::string_view type);
 
-// REQUIRES: the type is supported, and that of a tensor of blocks has one axis or more.
+// Returns the constants of a tensor. REQUIRES: the type is supported, and that of a tensor of blocks has one axis or
+// more.
 std::vector<WeightPart> PartsOf(const StoredTensor& tensor);
 
 // The elements as an expression. `part` gives the expression of a part, by its suffix: the whole constant or some rows

@@ -1,5 +1,6 @@
 #include "compiler/import/checkpoint/weights.h"
 
+#include <cstddef>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -26,7 +27,9 @@ std::string Quoted(std::string_view name) { return absl::StrCat("`", Abseil(Read
 
 }  // namespace
 
-Weights::Weights(const StoredTensors& tensors, importing::Refusals& refusals) : tensors_(tensors), refusals_(refusals) {
+Weights::Weights(const StoredTensors& tensors, importing::Refusals& refusals,
+                 std::function<void(importing::Bytes part)> release)
+    : tensors_(tensors), refusals_(refusals), release_(std::move(release)) {
   for (const auto& [name, tensor] : tensors) {
     if (IsSupportedType(tensor.type)) continue;
     refusals_.Add(
@@ -42,15 +45,11 @@ const StoredTensor* Weights::Find(std::string_view name, const Shape& shape) {
                   absl::InvalidArgumentError(absl::StrCat("it is missing; expected one of ", ShapeToString(shape))));
     return nullptr;
   }
-  if (!IsSupportedType(it->second.type)) {
-    variables_[std::string(name)];  // refused, but used
-    return nullptr;
-  }
+  if (!IsSupportedType(it->second.type)) return nullptr;
   if (it->second.shape == shape) return &it->second;
   refusals_.Add("tensor", Quoted(name),
                 absl::InvalidArgumentError(
                     absl::StrCat("it has ", ShapeToString(it->second.shape), "; expected ", ShapeToString(shape))));
-  variables_[std::string(name)];
   return nullptr;
 }
 
@@ -66,29 +65,34 @@ std::string Weights::Declare(std::string_view name, Literal value) {
 const std::string& Weights::VariableOf(const std::string& name, const StoredTensor& tensor, std::string_view suffix) {
   auto& variables = variables_[name];
   if (variables.empty()) {
-    for (WeightPart& part : PartsOf(tensor)) {
+    std::vector<WeightPart> parts = PartsOf(tensor);
+    const bool is_copied = parts.front().value.data() != reinterpret_cast<const std::byte*>(tensor.data.bytes.data());
+    if (is_copied && release_ != nullptr) release_(tensor.data.bytes);
+    for (WeightPart& part : parts) {
       variables[part.suffix] = Declare(absl::StrCat(name, part.suffix), std::move(part.value));
     }
   }
   return variables.find(suffix)->second;
 }
 
-std::string Weights::Value(std::string_view name, const Shape& shape) {
+std::string Weights::Elements(std::string_view name, const Shape& shape,
+                              absl::FunctionRef<std::string(const std::string& variable)> part) {
   const StoredTensor* tensor = Find(name, shape);
   if (tensor == nullptr) return "0f";
   std::string elements = ElementsOf(tensor->type, shape.size(), [&](std::string_view suffix) {
-    return VariableOf(std::string(name), *tensor, suffix);
+    return part(VariableOf(std::string(name), *tensor, suffix));
   });
   return absl::StrCat("(", elements, ")");
 }
 
+std::string Weights::Value(std::string_view name, const Shape& shape) {
+  return Elements(name, shape, [](const std::string& variable) { return variable; });
+}
+
 std::string Weights::Rows(std::string_view name, const Shape& shape, std::string_view index) {
-  const StoredTensor* tensor = Find(name, shape);
-  if (tensor == nullptr) return "0f";
-  std::string elements = ElementsOf(tensor->type, shape.size(), [&](std::string_view suffix) {
-    return absl::StrCat("take(", VariableOf(std::string(name), *tensor, suffix), ", ", Abseil(index), ", axis=0)");
+  return Elements(name, shape, [&](const std::string& variable) {
+    return absl::StrCat("take(", variable, ", ", Abseil(index), ", axis=0)");
   });
-  return absl::StrCat("(", elements, ")");
 }
 
 std::vector<std::string> Weights::Unused() const {

@@ -4,11 +4,12 @@
 
 #include <functional>
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "base/literal.h"
 #include "compiler/import/checkpoint/stored_tensor.h"
 #include "compiler/import/refusals.h"
@@ -17,8 +18,10 @@ namespace rvm::checkpoint {
 
 class Weights {
  public:
-  // Refuses tensors of types that are not supported, all of them. The arguments must outlive this.
-  Weights(const StoredTensors& tensors, importing::Refusals& refusals);
+  // Refuses all tensors of unsupported types. Passes the bytes of tensors that it has copied to `release`, which may be
+  // null. `tensors` and `refusals` must outlive this.
+  Weights(const StoredTensors& tensors, importing::Refusals& refusals,
+          std::function<void(importing::Bytes part)> release);
 
   bool Has(std::string_view name) const { return tensors_.contains(name); }
   // Returns the elements of a tensor, in float32, as a Relay expression in parentheses. Refuses a tensor that is
@@ -38,11 +41,15 @@ class Weights {
  private:
   // Null: refused.
   const StoredTensor* Find(std::string_view name, const Shape& shape);
+  // Returns the elements as Value does, of the parts that `part` gives by the variable that has them all.
+  std::string Elements(std::string_view name, const Shape& shape,
+                       absl::FunctionRef<std::string(const std::string& variable)> part);
   // The variable of a part of the tensor.
   const std::string& VariableOf(const std::string& name, const StoredTensor& tensor, std::string_view suffix);
 
   const StoredTensors& tensors_;
   importing::Refusals& refusals_;
+  std::function<void(importing::Bytes part)> release_;
   std::map<std::string, std::map<std::string, std::string, std::less<>>, std::less<>> variables_;  // by name and suffix
   std::string declarations_;
   std::map<std::string, Literal, std::less<>> values_;

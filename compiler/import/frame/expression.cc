@@ -8,7 +8,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "base/abseil.h"
 
 namespace rvm::importing {
 namespace {

@@ -1,6 +1,5 @@
 #include "compiler/import/onnx/attend.h"
 
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>

@@ -24,8 +24,7 @@ Operand SplitHeads(NodeContext& c, Operand x, int64_t heads) {
   if (dims.size() == 4) return x;
   if (dims.size() != 3 || heads < 1)
     return c.Fail("an input has neither 3 nor 4 axes, or the number of heads is missing");
-  Operand split = c.Reshape(x, {dims[0], dims[1], heads, FloorDiv(dims[2], heads)});
-  return HeadsOutside(c, split);
+  return HeadsOutside(c, importing::HeadsOf(c, x, heads));
 }
 
 Operand RepeatHeads(NodeContext& c, Operand x, int64_t times) {
@@ -144,8 +143,7 @@ Operands RotaryEmbedding(NodeContext& c) {
   bool is_flat = original.size() == 3;
   int64_t heads = c.Int("num_heads", 0);
   if (is_flat && heads < 1) return {c.Fail("`num_heads` is missing")};
-  Operand x = is_flat ? c.Reshape(input, {original[0], original[1], heads, FloorDiv(original[2], heads)})
-                      : HeadsOutside(c, input);
+  Operand x = is_flat ? importing::HeadsOf(c, input, heads) : HeadsOutside(c, input);
   if (c.failed()) return {};
   const int64_t part = c.Int("rotary_embedding_dim", 0);
   auto angles = [&](size_t i) {

@@ -1,6 +1,5 @@
 #include "compiler/import/onnx/importer.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>

@@ -362,8 +362,8 @@ Operands MaxUnpool(NodeContext& c) {
   int64_t count = NumElements(*from).value_or(-1);
   if (count < 0) return {c.Fail("its result is too large")};
   Operand zeros = c.Op("zeros", {}, {{"shape", ir::AttrValue::List{count}}, {"dtype", c.DTypeOf(x).ToString()}});
-  auto flat = [&](Operand operand) { return importing::Flat(c, operand); };
-  Operand y = c.Reshape(c.Op("scatter_elements", {zeros, flat(c.In(1)), flat(x)}, {{"axis", 0}}), inner);
+  Operand indices = importing::Flat(c, c.In(1)), elements = importing::Flat(c, x);
+  Operand y = c.Reshape(c.Op("scatter_elements", {zeros, indices, elements}, {{"axis", 0}}), inner);
   if (inner == outer) return {y};
   // Pads the larger axes at their ends.
   Dims widths;

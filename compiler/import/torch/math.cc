@@ -107,10 +107,9 @@ Operands MaskedFill(NodeContext& c) {
 Operands MaskedScatter(NodeContext& c) {
   Operand x = c.In("self"), source = c.Cast(c.In("source"), c.DTypeOf(x));
   Operand mask = c.BroadcastTo(c.Cast(c.In("mask"), kBool), c.DimsOf(x));
-  auto flat = [&](Operand operand) { return importing::Flat(c, operand); };
-  Operand count = c.Op("cumsum", {c.Cast(flat(mask), kInt64)}, {{"axis", 0}});
+  Operand count = c.Op("cumsum", {c.Cast(importing::Flat(c, mask), kInt64)}, {{"axis", 0}});
   Operand place = c.Op("maximum", {c.Sub(count, c.Integer(1)), c.Integer(0)});
-  Operand picked = c.Op("take", {flat(source), place}, {{"axis", 0}});
+  Operand picked = c.Op("take", {importing::Flat(c, source), place}, {{"axis", 0}});
   return {c.failed() ? nullptr : c.Where(mask, c.Reshape(picked, c.DimsOf(x)), x)};
 }
 

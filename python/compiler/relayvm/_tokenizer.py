@@ -9,7 +9,7 @@ import numpy
 from ._compiler import ImportFailed, Module
 
 # The patterns of pre-tokenizers that are supported, and how their programs differ: whether a letter run may begin with
-# any character that is no letter, digit or end of a line; how many digits a run has; whether contractions have upper case.
+# any character that is no letter, digit or end of a line, and contractions have upper case; how many digits a run has.
 _GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _MODERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}DIGITS| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
            r"\s+(?!\S)|\s+")
@@ -103,6 +103,13 @@ def @contraction(%text: Tensor[(n), uint8], %length: int32, %at: int32) -> int32
       }
     }
   } }
+}
+// The white space from %at to %end, up to the last character before another class.
+def @space_piece(%text: Tensor[(n), uint8], %length: int32, %at: int32, %end: int32) -> int32 {
+  if (%end == %length) { %end } else {
+    let %before = @character_before(%text, %end);
+    if (%before > %at) { %before } else { %end }
+  }
 }
 PIECES
 
@@ -235,12 +242,6 @@ def @piece_end(%text: Tensor[(n), uint8], %classes: Tensor[(n), int32], %length:
     }
   }
 }
-def @space_piece(%text: Tensor[(n), uint8], %length: int32, %at: int32, %end: int32) -> int32 {
-  if (%end == %length) { %end } else {
-    let %before = @character_before(%text, %end);
-    if (%before > %at) { %before } else { %end }
-  }
-}
 """
 
 _MODERN_PIECES = """
@@ -272,10 +273,7 @@ def @other_piece(
   } else {
     let %end = @space_end(%classes, %length, %at);
     let %line = @last_line_end(%classes, %at, %end);
-    if (%line > 0) { %line } else { if (%end == %length) { %end } else {
-      let %before = @character_before(%text, %end);
-      if (%before > %at) { %before } else { %end }
-    } }
+    if (%line > 0) { %line } else { @space_piece(%text, %length, %at, %end) }
   }
 }
 """
@@ -311,50 +309,78 @@ def _read(path):
     with open(path, encoding="utf-8") as file:
         try:
             config = json.load(file)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ImportFailed(f"{path}: no JSON: {error}", []) from error
     if not isinstance(config, dict):
         raise ImportFailed(f"{path}: expected a JSON object", [])
     return config
 
 
+def _is_text(json):
+    """Whether it is a text that has bytes: JSON may have halves of characters."""
+    return isinstance(json, str) and not any("\ud800" <= c <= "\udfff" for c in json)
+
+
 class _Reader:
     """What a tokenizer.json has; `problems` lists what is not supported."""
 
     def __init__(self, config):
-        self.config, self.problems = config, []
+        self.problems = []
         self.pattern, self.has_prefix_space = None, False
-        model = config.get("model") or {}
+        self.vocabulary, self.merges, self.added = {}, [], []
+        model = self.object("model", config.get("model"))
         self.expect("model.type", model.get("type"), "BPE")
         for key in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
             self.expect(f"model.{key}", model.get(key) or None, None)
         for key in ("fuse_unk", "byte_fallback", "ignore_merges"):
             self.expect(f"model.{key}", bool(model.get(key)), False)
-        self.expect("normalizer.type", (config.get("normalizer") or {}).get("type"), None)
-        self.read_pre_tokenizer(config.get("pre_tokenizer") or {})
-        self.vocabulary, self.merges, self.added = {}, [], config.get("added_tokens") or []
-        for token in self.added:
+        self.expect("normalizer.type", self.object("normalizer", config.get("normalizer")).get("type"), None)
+        self.read_pre_tokenizer(self.object("pre_tokenizer", config.get("pre_tokenizer")))
+        for json_token in self.list("added_tokens", config.get("added_tokens")):
+            token = self.object("added_tokens", json_token)
             for key in ("lstrip", "rstrip", "single_word"):
-                self.expect(f"added_tokens, `{token.get('content')}`, {key}", bool(token.get(key)), False)
-            self.check_token(token.get("content"), token.get("id"))
+                self.expect(f"added_tokens, {json.dumps(token.get('content'))}, {key}", bool(token.get(key)), False)
+            if self.has_token("added_tokens", token.get("content"), token.get("id")):
+                self.added.append(token)
         if not self.problems:
             self.read_vocabulary(model)
 
-    def check_token(self, text, number):
-        if not isinstance(text, str) or not text or not isinstance(number, int) or not 0 <= number < _MOST_TOKENS:
-            self.problems.append(f"token {text!r}: saw the number {number!r}; expected a text and one from 0 to {_MOST_TOKENS - 1}")
+    def object(self, name, saw):
+        """The object `saw`; an empty one if it is missing or refused."""
+        if isinstance(saw, dict):
+            return saw
+        if saw is not None:
+            self.problems.append(f"`{name}`: saw {json.dumps(saw)}; expected an object")
+        return {}
+
+    def list(self, name, saw):
+        """The list `saw`; an empty one if it is missing or refused."""
+        if isinstance(saw, list):
+            return saw
+        if saw is not None:
+            self.problems.append(f"`{name}`: saw {json.dumps(saw)}; expected a list")
+        return []
+
+    def has_token(self, name, text, number):
+        """Whether a text and its number make a token; refuses them if not."""
+        if _is_text(text) and text and type(number) is int and 0 <= number < _MOST_TOKENS:
+            return True
+        self.problems.append(f"`{name}`: saw {json.dumps(text)} with the number {json.dumps(number)}; expected a text and a "
+                             f"number from 0 to {_MOST_TOKENS - 1}")
+        return False
 
     def read_vocabulary(self, model):
-        self.vocabulary = model.get("vocab") or {}
-        for text, number in self.vocabulary.items():
-            self.check_token(text, number)
+        self.vocabulary = self.object("model.vocab", model.get("vocab"))
+        if not all(self.has_token("model.vocab", text, number) for text, number in self.vocabulary.items()):
+            return
         missing = [byte for byte, character in _byte_characters().items() if character not in self.vocabulary]
         if missing:
             self.problems.append(f"`model.vocab`: saw no token for {len(missing)} bytes, such as {missing[0]}; expected one for each")
-        for merge in model.get("merges") or []:
+        for merge in self.list("model.merges", model.get("merges")):
             pair = merge.split(" ") if isinstance(merge, str) else merge
-            if len(pair) != 2 or any(part not in self.vocabulary for part in (*pair, "".join(pair))):
-                self.problems.append(f"`model.merges`: saw {merge!r}; expected two tokens that are one together")
+            is_pair = isinstance(pair, list) and len(pair) == 2 and all(isinstance(part, str) for part in pair)
+            if not is_pair or any(part not in self.vocabulary for part in (*pair, "".join(pair))):
+                self.problems.append(f"`model.merges`: saw {json.dumps(merge)}; expected two tokens that are one together")
                 return
             self.merges.append(pair)
 
@@ -363,11 +389,13 @@ class _Reader:
             self.problems.append(f"`{name}`: saw {json.dumps(saw)}; expected {' or '.join(map(json.dumps, expected))}")
 
     def read_pre_tokenizer(self, pre):
-        steps = pre.get("pretokenizers", []) if pre.get("type") == "Sequence" else [pre]
-        for step in steps:
+        is_sequence = pre.get("type") == "Sequence"
+        steps = self.list("pre_tokenizer.pretokenizers", pre.get("pretokenizers")) if is_sequence else [pre]
+        for json_step in steps:
+            step = self.object("pre_tokenizer.pretokenizers", json_step)
             self.expect("pre_tokenizer.type", step.get("type"), "ByteLevel", "Split")
             if step.get("type") == "Split":
-                pattern = (step.get("pattern") or {}).get("Regex")
+                pattern = self.object("pre_tokenizer.pattern", step.get("pattern")).get("Regex")
                 self.expect("pre_tokenizer.pattern", pattern, *_PATTERNS)
                 self.expect("pre_tokenizer.behavior", step.get("behavior"), "Isolated")
                 self.expect("pre_tokenizer.invert", bool(step.get("invert")), False)
