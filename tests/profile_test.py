@@ -68,7 +68,7 @@ class Profile(relayvm.TestCase):
         self.assertEqual((profile["runs"], profile["entry"]), (2, "main"))
         for part in ("kernels", "kernel_calls", "memory", "instructions", "import", "export", "other", "away"):
             self.assertGreaterEqual(profile["split_ns"][part], 0)
-        self.assertRegex(text, r"\n +\d+\.\d+ +\d+\.\d%  other instructions\n")
+        self.assertRegex(text, r"\n +[\d.]+ [num]?s +\d+\.\d%  other instructions\n")
         self.assertRegex(text, rf" {fib_calls(12)} +\d+  @fib\n")
 
     def test_the_same_counts_each_time(self):
@@ -215,7 +215,7 @@ class Profile(relayvm.TestCase):
         section = re.search(r"^sections\n((?: .*\n)+)", text, re.MULTILINE).group(1)
         self.assertEqual(sum(int(line.split()[0]) for line in section.splitlines()), os.path.getsize(model))
         self.assertIn("  @first\n", text)
-        self.assertRegex(text, r"\nconstants\n +\d+ 100.0%  0  \(.*\) float32\n")  # the weight, as its kernel wants it
+        self.assertRegex(text, r"\nconstants\n +\d+ 100.0%  0  \(.*\) float32  w\n")  # the weight, as its kernel wants it
         kernels = re.search(r"^kernels for .*\n((?: .*\n)+)", text, re.MULTILINE).group(1)
         sizes = {line.split()[2]: int(line.split()[0]) for line in kernels.splitlines() if "rvm_" in line}
         self.assertGreaterEqual(len(sizes), 2)

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/units.h"
 #include "tools/markup.h"
 
 namespace rvm::tools {
@@ -128,7 +129,7 @@ class Drawing {
   void Draw(const FlameFrame& frame, double x, double y, double pixels_per_ns) {
     double width = frame.ns * pixels_per_ns;
     if (width < kMinWidth) return;
-    std::string title = absl::StrFormat("%s: %.3f ms, %.1f%%, %d calls", frame.name, frame.ns * 1e-6,
+    std::string title = absl::StrFormat("%s: %s, %.1f%%, %d calls", frame.name, DurationText(frame.ns),
                                         100 * frame.ns / root_.ns, frame.calls);
     const char* color = frame.is_kernel ? "#9ec5fe" : "#fecba1";
     absl::StrAppendFormat(&text_,

@@ -30,7 +30,7 @@ absl::StatusOr<FunctionEmitter::KernelArgs> FunctionEmitter::TakeKernelArgs(cons
     const auto* constant = ir::DynCast<ir::Constant>(arg);
     vars.push_back(constant == nullptr ? ir::Cast<ir::VarExpr>(arg)->var : nullptr);
     if (constant != nullptr) {
-      ConstantId id = tables_.Constant(constant->literal);
+      ConstantId id = tables_.Constant(*constant);
       if (id.value < kConstantArg) {
         args.units.push_back(static_cast<uint16_t>(kConstantArg | id.value));
         continue;

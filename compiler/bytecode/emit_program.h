@@ -26,7 +26,8 @@ struct EmittedProgram {
     std::string device;             // the kind that it is placed on; "" for the host
     int64_t num_operators = 0;      // of all places that call it
   };
-  std::vector<Origin> origins;  // by KernelId
+  std::vector<Origin> origins;              // by KernelId
+  std::vector<std::string> constant_names;  // by ConstantId: of the weight that it was; "": none
 };
 
 struct EmitOptions {

@@ -315,7 +315,7 @@ Reg FunctionEmitter::LoadConstant(const ir::Constant& constant) {
   const Literal& literal = constant.literal;
   Reg reg = registers_.Allocate(tables_.types().Tensor(literal.dtype(), ToDims(literal.shape())));
   if (literal.rank() > 0) {
-    code_.Op(Opcode::kLoadConst).R(reg).U32(tables_.Constant(literal).value);
+    code_.Op(Opcode::kLoadConst).R(reg).U32(tables_.Constant(constant).value);
     return reg;
   }
   if (literal.dtype().is_integral()) {

@@ -89,14 +89,19 @@ LayoutId ProgramTables::ClosureLayout(PendingFunction pending) {
   return layout;
 }
 
-ConstantId ProgramTables::Constant(const Literal& literal) {
+ConstantId ProgramTables::Constant(const ir::Constant& constant) {
+  const Literal& literal = constant.literal;
   std::vector<ConstantId>& same_data = constants_[literal.data()];
   for (ConstantId id : same_data) {
     const Literal& known = program_.executable.constants[id.value];
-    if (known.dtype() == literal.dtype() && known.shape() == literal.shape()) return id;
+    if (known.dtype() != literal.dtype() || known.shape() != literal.shape()) continue;
+    std::string& name = program_.constant_names[id.value];
+    if (name.empty()) name = constant.name;
+    return id;
   }
   ConstantId id(static_cast<uint32_t>(program_.executable.constants.size()));
   program_.executable.constants.push_back(literal);
+  program_.constant_names.push_back(constant.name);
   same_data.push_back(id);
   return id;
 }

@@ -60,8 +60,8 @@ class ProgramTables {
   bool KeepsCaller(const std::string& name, const ir::Function& caller) const;
   // Declares the code of a closure; the layout of its cells.
   LayoutId ClosureLayout(PendingFunction pending);
-  // Equal literals of the same role are stored once.
-  ConstantId Constant(const Literal& literal);
+  // Equal literals are stored once, under the first name among theirs.
+  ConstantId Constant(const ir::Constant& constant);
   absl::StatusOr<KernelUse> Kernel(const ir::Function& primitive, std::vector<bool> constant_inputs);
   SourceLine LineOf(ir::Span span);
   bool IsAssignable(TypeId from, TypeId to) const { return rvm::IsAssignable(program_.executable, from, to); }

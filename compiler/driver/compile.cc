@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "base/dim_postfix.h"
 #include "base/edit_distance.h"
 #include "base/status_macros.h"
 #include "base/version.h"
@@ -28,6 +29,7 @@
 #include "compiler/typing/infer_type.h"
 #include "kernels/abi/kernel_abi.h"
 #include "kernels/codegen/kernel_compiler.h"
+#include "kernels/te/operations.h"
 #include "native/control_compiler.h"
 #include "serialization/device_contract.h"
 #include "serialization/limits.h"
@@ -79,6 +81,15 @@ void NameKernels(Executable& executable) {
 
 void NoteSchedule(Executable& executable, const KernelDesc& kernel, const schedule::Schedule& schedule) {
   executable.metadata.emplace_back(absl::StrCat("schedule.", kernel.symbol), schedule::Describe(schedule));
+  std::optional<std::string> operations = DimToPostfix(te::NumOperations(schedule.computation));
+  if (operations) executable.metadata.emplace_back(absl::StrCat("operations.", kernel.symbol), *operations);
+}
+
+// Records the names of the weights that constants were.
+void NoteConstants(std::span<const std::string> names, Executable& executable) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!names[i].empty()) executable.metadata.emplace_back(absl::StrCat("constant.", i), names[i]);
+  }
 }
 
 // Records the names of symbolic extents of entries, which the types of an executable do not keep.
@@ -212,7 +223,7 @@ absl::Status CompileKernels(bytecode::EmittedProgram& program, const std::vector
                             const CompileOptions& options, std::vector<codegen::KernelRequest>& requests,
                             CompiledProgram& result) {
   Executable& executable = program.executable;
-  RVM_RETURN_IF_ERROR(PackConstants(program.kernels, executable));
+  RVM_RETURN_IF_ERROR(PackConstants(program.kernels, executable, program.constant_names));
   for (size_t i = 0; i < program.kernels.size(); ++i) {
     NoteSchedule(executable, executable.kernels[i], program.kernels[i]);
     requests.push_back({executable.kernels[i].symbol, std::move(program.kernels[i])});
@@ -296,7 +307,8 @@ absl::StatusOr<CompiledProgram> Finish(bytecode::EmittedProgram program, const T
   std::vector<codegen::KernelRequest> kernels;  // with machine code
   RVM_RETURN_IF_ERROR(is_portable ? MakeRecipes(program)
                                   : CompileKernels(program, targets.hosts, options, kernels, result));
-  DropUnusedConstants(executable);
+  DropUnusedConstants(executable, program.constant_names);
+  NoteConstants(program.constant_names, executable);
   executable.metadata.emplace_back("compiler", absl::StrCat("relayvm ", std::string(kVersion)));
   executable.metadata.emplace_back("opt_level", absl::StrCat(options.opt_level));
   std::sort(executable.metadata.begin(), executable.metadata.end());

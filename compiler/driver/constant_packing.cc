@@ -55,8 +55,8 @@ void RenumberConstants(FunctionDesc& function, const F& renumber) {
 
 class Packer {
  public:
-  Packer(std::span<const schedule::Schedule> kernels, Executable& executable)
-      : kernels_(kernels), executable_(executable) {}
+  Packer(std::span<const schedule::Schedule> kernels, Executable& executable, std::vector<std::string>& names)
+      : kernels_(kernels), executable_(executable), names_(names) {}
 
   absl::Status Run() {
     CountMentions();
@@ -116,23 +116,28 @@ class Packer {
 
   uint32_t Packed(uint32_t constant, const schedule::PackedLayout& layout) {
     auto [it, is_new] = packed_.try_emplace({constant, layout}, static_cast<uint32_t>(executable_.constants.size()));
-    if (is_new) executable_.constants.push_back(schedule::Pack(layout, executable_.constants[constant]));
+    if (is_new) {
+      executable_.constants.push_back(schedule::Pack(layout, executable_.constants[constant]));
+      names_.push_back(std::string(names_[constant]));
+    }
     return it->second;
   }
 
   std::span<const schedule::Schedule> kernels_;
   Executable& executable_;
-  std::vector<int64_t> mentions_;  // in code, of each constant that is not packed
+  std::vector<std::string>& names_;  // of the constants
+  std::vector<int64_t> mentions_;    // in code, of each constant that is not packed
   absl::flat_hash_map<std::pair<uint32_t, schedule::PackedLayout>, uint32_t> packed_;
 };
 
 }  // namespace
 
-absl::Status PackConstants(std::span<const schedule::Schedule> kernels, Executable& executable) {
-  return Packer(kernels, executable).Run();
+absl::Status PackConstants(std::span<const schedule::Schedule> kernels, Executable& executable,
+                           std::vector<std::string>& names) {
+  return Packer(kernels, executable, names).Run();
 }
 
-void DropUnusedConstants(Executable& executable) {
+void DropUnusedConstants(Executable& executable, std::vector<std::string>& names) {
   std::vector<bool> used(executable.constants.size());
   for (FunctionDesc& function : executable.functions) {
     RenumberConstants(function, [&](uint32_t constant) {
@@ -142,11 +147,15 @@ void DropUnusedConstants(Executable& executable) {
   }
   std::vector<uint32_t> new_index(used.size());
   std::vector<Literal> kept;
+  std::vector<std::string> kept_names;
   for (size_t i = 0; i < used.size(); ++i) {
     new_index[i] = static_cast<uint32_t>(kept.size());
-    if (used[i]) kept.push_back(std::move(executable.constants[i]));
+    if (!used[i]) continue;
+    kept.push_back(std::move(executable.constants[i]));
+    kept_names.push_back(std::move(names[i]));
   }
   executable.constants = std::move(kept);
+  names = std::move(kept_names);
   for (FunctionDesc& function : executable.functions) {
     RenumberConstants(function, [&](uint32_t constant) { return new_index[constant]; });
   }

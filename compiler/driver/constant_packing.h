@@ -3,6 +3,8 @@
 #define RVM_COMPILER_DRIVER_CONSTANT_PACKING_H_
 
 #include <span>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "kernels/schedule/schedule.h"
@@ -12,12 +14,13 @@ namespace rvm::driver {
 
 // Repacks the constants of kernel calls whose schedule states a layout, each once per layout, and
 // gives the kernels' descriptors, and those of their batched variants, the packed shapes. A constant that nothing names
-// any more is released: a scalar stays in its place. `kernels`: by KernelId. kResourceExhausted where there are more
-// constants than an argument can name.
-absl::Status PackConstants(std::span<const schedule::Schedule> kernels, Executable& executable);
+// any more is released: a scalar stays in its place. `kernels`: by KernelId. `names`: of the constants, kept in step.
+// kResourceExhausted where there are more constants than an argument can name.
+absl::Status PackConstants(std::span<const schedule::Schedule> kernels, Executable& executable,
+                           std::vector<std::string>& names);
 
 // Drops the constants that no instruction names and renumbers the rest.
-void DropUnusedConstants(Executable& executable);
+void DropUnusedConstants(Executable& executable, std::vector<std::string>& names);
 
 }  // namespace rvm::driver
 

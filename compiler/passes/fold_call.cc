@@ -76,6 +76,22 @@ Expr* FromValue(const ir::Builder& at, const Value& value) {
   return at.Tuple(std::move(fields));
 }
 
+// Gives a folded constant the name of the only weight among the arguments: it is that weight in another form.
+Expr* Named(Expr* folded, const std::vector<const Expr*>& args) {
+  auto* result = DynCast<ir::Constant>(folded);
+  if (result == nullptr) return folded;
+  for (const Expr* arg : args) {
+    const auto* constant = DynCast<ir::Constant>(arg);
+    if (constant == nullptr || constant->name.empty() || constant->name == result->name) continue;
+    if (!result->name.empty()) {
+      result->name.clear();
+      break;
+    }
+    result->name = constant->name;
+  }
+  return result;
+}
+
 bool IsNarrowed(DataType from, DataType to) {
   return from.is_float() && to.is_float() && from.bits > to.bits && to.bits >= 16;
 }
@@ -115,16 +131,17 @@ Expr* NarrowedConstants::Fold(const ir::Builder& at, const ops::OpDef& op, const
   if (!IsNarrowed(from.dtype(), to)) return nullptr;
   std::vector<Entry>& known = entries_[{from.data(), to}];
   for (const Entry& entry : known) {
-    if (entry.from.dtype() == from.dtype() && entry.from.shape() == from.shape()) return at.Constant(entry.to);
+    if (entry.from.dtype() == from.dtype() && entry.from.shape() == from.shape())
+      return Named(at.Constant(entry.to), args);
   }
   known.push_back({from, Narrowed(from, to)});
-  return at.Constant(known.back().to);
+  return Named(at.Constant(known.back().to), args);
 }
 
 Expr* FoldCall(const ir::Builder& at, const ops::OpDef& op, const ir::Attrs& attrs,
                const std::vector<const Expr*>& args, const ir::Type* type) {
   if (op.is_reshape) {
-    if (Expr* reshaped = Reshaped(at, args[0], type)) return reshaped;
+    if (Expr* reshaped = Reshaped(at, args[0], type)) return Named(reshaped, args);
   }
   std::optional<int64_t> result_bytes = StaticBytes(type);
   if (!result_bytes || *result_bytes > kMaxFoldedBytes) return nullptr;
@@ -141,7 +158,7 @@ Expr* FoldCall(const ir::Builder& at, const ops::OpDef& op, const ir::Attrs& att
   }
   if (bytes > kMaxArgBytes) return nullptr;
   absl::StatusOr<Value> result = ops::EvaluateOp(op, attrs, values);
-  return result.ok() ? FromValue(at, *result) : nullptr;
+  return result.ok() ? Named(FromValue(at, *result), args) : nullptr;
 }
 
 }  // namespace rvm::passes

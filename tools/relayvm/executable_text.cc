@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/abseil.h"
 #include "serialization/decoder.h"
 
 namespace rvm::tools {
@@ -22,6 +24,13 @@ std::string SectionNames(std::span<const uint8_t> file) {
     absl::StrAppend(&text, text.empty() ? "" : ", ", section.is_known ? "" : "unknown ", section.name);
   }
   return text;
+}
+
+// Metadata about kernels, entries and constants, which stands beside those.
+bool IsOfAnotherTable(std::string_view key) {
+  constexpr std::string_view kPrefixes[] = {"schedule.", "operations.", "shape.", "constant."};
+  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                     [key](std::string_view prefix) { return key.starts_with(prefix); });
 }
 
 std::string RelationText(const KernelDesc::Check& check) {
@@ -77,7 +86,7 @@ std::string SummaryText(std::span<const uint8_t> file, const Executable& executa
   }
   absl::StrAppend(&text, "  sections   ", SectionNames(file), "\n");
   for (const auto& [key, value] : executable.metadata) {
-    if (key.starts_with("schedule.") || key.starts_with("shape.")) continue;
+    if (IsOfAnotherTable(key)) continue;
     absl::StrAppend(&text, "  ", key, std::string(11 - std::min<size_t>(key.size(), 10), ' '),
                     absl::StrReplaceAll(value, {{"\n", ", "}}), "\n");
   }
@@ -96,6 +105,24 @@ std::string TensorsText(const std::vector<KernelTensor>& tensors) {
 
 std::string ScheduleText(const Executable& executable, const KernelDesc& kernel) {
   return std::string(executable.FindMetadata(absl::StrCat("schedule.", kernel.symbol)));
+}
+
+std::string_view WeightName(const Executable& executable, size_t constant) {
+  return executable.FindMetadata(absl::StrCat("constant.", constant));
+}
+
+std::string PlaceText(const Executable& executable, const FunctionDesc& function, uint32_t pc) {
+  auto after = std::upper_bound(function.lines.begin(), function.lines.end(), pc,
+                                [](uint32_t at, const SourceLine& line) { return at < line.pc; });
+  if (after == function.lines.begin()) return "";
+  return PlaceText(executable, *std::prev(after));
+}
+
+std::string PlaceText(const Executable& executable, const SourceLine& line) {
+  if (line.line == 0 || line.file >= executable.files.size()) return "";
+  std::string place = executable.files[line.file];
+  if (line.column != 0) absl::StrAppend(&place, ":", line.line, ":", line.column);
+  return place;
 }
 
 std::string KernelsText(const Executable& executable) {
@@ -123,8 +150,9 @@ std::string ConstantsText(const Executable& executable) {
   std::string text = "constants\n";
   for (size_t i = 0; i < executable.constants.size(); ++i) {
     const Literal& constant = executable.constants[i];
+    std::string_view weight = WeightName(executable, i);
     absl::StrAppend(&text, "  ", i, "  ", TensorText(constant.dtype(), ToDims(constant.shape())), "  ",
-                    constant.bytes(), " bytes\n");
+                    constant.bytes(), " bytes", weight.empty() ? "" : "  ", Abseil(weight), "\n");
   }
   return text;
 }

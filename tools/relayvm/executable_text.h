@@ -2,9 +2,11 @@
 #ifndef RVM_TOOLS_RELAYVM_EXECUTABLE_TEXT_H_
 #define RVM_TOOLS_RELAYVM_EXECUTABLE_TEXT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "serialization/executable.h"
@@ -21,6 +23,12 @@ std::string SummaryText(std::span<const uint8_t> file, const Executable& executa
 std::string TensorsText(const std::vector<KernelTensor>& tensors);
 // The decisions of the compiler for a kernel: tiles, vectors, threads. Empty if it has none.
 std::string ScheduleText(const Executable& executable, const KernelDesc& kernel);
+
+// The name of the weight that the constant was, "encoder.w"; "" for others.
+std::string_view WeightName(const Executable& executable, size_t constant);
+// The place in the source of the instruction at `pc`, "walk.relay:6:30"; "" if it is unknown.
+std::string PlaceText(const Executable& executable, const FunctionDesc& function, uint32_t pc);
+std::string PlaceText(const Executable& executable, const SourceLine& line);
 
 // Every kernel with its shapes, schedule and checks.
 std::string KernelsText(const Executable& executable);

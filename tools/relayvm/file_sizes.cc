@@ -11,8 +11,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/abseil.h"
 #include "base/dim.h"
 #include "serialization/decoder.h"
+#include "tools/relayvm/executable_text.h"
 
 namespace rvm::tools {
 namespace {
@@ -78,7 +80,10 @@ std::vector<SizeTable> FileSizes(std::span<const uint8_t> file, const Executable
   }
   for (size_t i = 0; i < executable.constants.size(); ++i) {
     const Literal& constant = executable.constants[i];
-    constants.push_back({absl::StrCat(i, "  ", TensorText(constant.dtype(), constant.shape())), constant.bytes()});
+    std::string_view weight = WeightName(executable, i);
+    constants.push_back({absl::StrCat(i, "  ", TensorText(constant.dtype(), constant.shape()),
+                                      weight.empty() ? "" : "  ", Abseil(weight)),
+                         constant.bytes()});
   }
   std::vector<SizeTable> tables;
   AddTable(tables, "sections", sections, static_cast<int64_t>(file.size()), "header, section table, padding");

@@ -17,8 +17,10 @@ namespace {
 constexpr OptionSpec kCompileOptions[] = {kParamsOption, kImportOption, kFreezeOption,   kShapeOption,
                                           kLevelOption,  kTargetOption, kWithPassOption, kWithoutPassOption};
 
-absl::StatusOr<std::shared_ptr<const vm::Program>> Load(const std::string& path, const Options& options,
-                                                        const RunOptions& run) {
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const vm::Program>> LoadProgram(const std::string& path, const Options& options,
+                                                               const RunOptions& run) {
   vm::LoadOptions load = run.load;
   if (!path.ends_with(".relay") && !path.ends_with(".json") && !importing::IsModelPath(path)) {
     for (const OptionSpec& option : kCompileOptions) {
@@ -37,8 +39,6 @@ absl::StatusOr<std::shared_ptr<const vm::Program>> Load(const std::string& path,
   return vm::Program::Link(program.executable, load);
 }
 
-}  // namespace
-
 std::vector<OptionSpec> WithProgramOptions(std::span<const OptionSpec> own) {
   return JoinOptions(JoinOptions(own, kCompileOptions), RunOptionSpecs());
 }
@@ -51,7 +51,7 @@ absl::StatusOr<ProgramToRun> LoadProgramToRun(const Options& options) {
         "no file given; expected a .rvm, .relay, .onnx, .pt2, .tflite, .gguf or .json file");
   }
   result.path = options.positional()[0];
-  RVM_ASSIGN_OR_RETURN(result.program, Load(result.path, options, result.run));
+  RVM_ASSIGN_OR_RETURN(result.program, LoadProgram(result.path, options, result.run));
   return result;
 }
 

@@ -23,6 +23,10 @@ struct ProgramToRun {
 // The options of a verb that runs a program: its own, those of compiling one, and those of running one.
 std::vector<OptionSpec> WithProgramOptions(std::span<const OptionSpec> own);
 
+// Loads or compiles a program as those options say.
+absl::StatusOr<std::shared_ptr<const vm::Program>> LoadProgram(const std::string& path, const Options& options,
+                                                               const RunOptions& run);
+
 // Reads those options and the positional arguments: the path of a .relay, .onnx,
 // .pt2, .json or executable file, then values.
 absl::StatusOr<ProgramToRun> LoadProgramToRun(const Options& options);

@@ -12,7 +12,9 @@
 #include "absl/strings/str_format.h"
 #include "base/abseil.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "serialization/isa/isa.h"
+#include "tools/relayvm/executable_text.h"
 
 namespace rvm::tools {
 namespace {
@@ -28,12 +30,6 @@ std::string Quoted(std::string_view text) {
     }
   }
   return out + "\"";
-}
-
-std::string BytesText(int64_t bytes) {
-  if (bytes < 10'000) return absl::StrCat(bytes, " B");
-  if (bytes < 10'000'000) return absl::StrFormat("%.1f kB", static_cast<double>(bytes) * 1e-3);
-  return absl::StrFormat("%.1f MB", static_cast<double>(bytes) * 1e-6);
 }
 
 struct Step {
@@ -84,6 +80,7 @@ class FunctionGraph {
     return absl::StrCat(text, "  }\n", edges_);
   }
   size_t num_nodes() const { return num_nodes_; }
+  std::map<std::string, ProgramGraph::Node>& nodes() { return nodes_; }
 
  private:
   std::string TypeOf(uint16_t reg) const { return TypeToString(executable_, function_.registers[reg].type); }
@@ -276,9 +273,19 @@ class FunctionGraph {
       }
     }
     Node(text, StepName(step), label, Style(step.instruction));
+    Describe(step, label);
     for (const std::string& source : sources) {
       if (source[0] == 'k') ++constant_uses_[static_cast<uint32_t>(std::stoul(source.substr(1)))];
       absl::StrAppend(&edges_, "  ", source, " -> ", StepName(step), ";\n");
+    }
+  }
+
+  void Describe(const Step& step, const std::string& label) {
+    ProgramGraph::Node& node = nodes_[StepName(step)];
+    node = {
+        .function = function_.name, .place = PlaceText(executable_, function_, step.pc), .label = label, .kernel = {}};
+    for (const Operand& operand : step.instruction.operands()) {
+      if (operand.kind() == OperandKind::kKernel) node.kernel = operand.u32();
     }
   }
 
@@ -358,6 +365,7 @@ class FunctionGraph {
   std::set<size_t> is_reached_;
   std::string edges_;
   size_t num_nodes_ = 0;
+  std::map<std::string, ProgramGraph::Node> nodes_;
 };
 
 // The functions that run when `root` does: its callees, and the code of the closures that are made.
@@ -404,11 +412,14 @@ absl::StatusOr<ProgramGraph> MakeProgramGraph(const VerifiedExecutable& verified
     FunctionGraph function(executable, id, constant_uses);
     graph.dot += function.Box();
     graph.num_nodes += function.num_nodes();
+    graph.nodes.merge(function.nodes());
   }
   for (const auto& [id, uses] : constant_uses) {
     const Literal& literal = executable.constants[id];
-    std::string label = absl::StrCat("constant ", id, "\n", ShapeToString(literal.shape()), " ",
-                                     literal.dtype().ToString(), "\n", BytesText(literal.bytes()));
+    std::string_view weight = WeightName(executable, id);
+    std::string label =
+        absl::StrCat(weight.empty() ? absl::StrCat("constant ", id) : std::string(weight), "\n",
+                     ShapeToString(literal.shape()), " ", literal.dtype().ToString(), "\n", BytesText(literal.bytes()));
     absl::StrAppend(&graph.dot, "  k", id, " [label=", Quoted(label), ", shape=box3d, fillcolor=\"#d1e7dd\"",
                     uses > 1 ? ", penwidth=3" : "", "];\n");
     ++graph.num_nodes;

@@ -3,6 +3,9 @@
 #define RVM_TOOLS_RELAYVM_PROGRAM_GRAPH_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,8 +16,16 @@
 namespace rvm::tools {
 
 struct ProgramGraph {
+  // An instruction that is a node.
+  struct Node {
+    std::string function;
+    std::string place;  // in its source, "walk.relay:6:30"; "" if unknown
+    std::string label;
+    std::optional<uint32_t> kernel;  // that it calls
+  };
   std::string dot;
   size_t num_nodes = 0;
+  std::map<std::string, Node> nodes;  // by their names in `dot`
 };
 
 // One box per function, with its parameters, calls of kernels (fusion groups) and of functions, constructors, branches

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/npy.h"
 #include "base/status_macros.h"
+#include "tools/relayvm/executable_text.h"
 
 namespace rvm::tools {
 namespace {
@@ -42,14 +43,6 @@ ValueDump::ValueDump(std::string folder, const Executable& executable, int64_t l
   index_.BeginArray();
 }
 
-std::string ValueDump::PlaceOf(const vm::SeenResult& result) const {
-  const SourceLine* line = result.line;
-  if (line == nullptr || line->line == 0 || line->file >= executable_->files.size()) return "";
-  std::string place = executable_->files[line->file];
-  if (line->column != 0) absl::StrAppend(&place, ":", line->line, ":", line->column);
-  return place;
-}
-
 absl::Status ValueDump::Take(vm::SeenResult result) {
   int64_t number = seen_++;
   if (number >= limit_) return absl::OkStatus();
@@ -59,7 +52,7 @@ absl::Status ValueDump::Take(vm::SeenResult result) {
   index_.BeginObject()
       .Field("file", file)
       .Field("function", executable_->functions[result.function].name)
-      .Field("place", PlaceOf(result));
+      .Field("place", result.line == nullptr ? "" : PlaceText(*executable_, *result.line));
   bool is_view = result.kernel == vm::SeenResult::kNoKernel;
   index_.Field("kernel", is_view ? "view" : executable_->kernels[result.kernel].name);
   index_.Field("result", static_cast<int64_t>(result.result)).Field("time", time);

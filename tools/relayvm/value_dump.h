@@ -28,7 +28,6 @@ class ValueDump : public vm::ResultSink {
 
  private:
   ValueDump(std::string folder, const Executable& executable, int64_t limit);
-  std::string PlaceOf(const vm::SeenResult& result) const;
 
   std::string folder_;
   const Executable* executable_;

@@ -75,6 +75,7 @@ struct Profile {
     int64_t calls = 0;
     double ns = 0;
     double device_ns = 0;
+    std::vector<int64_t> symbols = {};  // of the kernel, as it was called
   };
   struct KernelRow {
     KernelId kernel;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/json_writer.h"
+#include "base/units.h"
 
 namespace rvm::vm {
 namespace {
@@ -24,14 +25,9 @@ Purpose PurposeOf(Opcode opcode) {
   return is_memory ? Purpose::kMemory : Purpose::kOther;
 }
 
-struct Part {
-  std::string_view name;  // in JSON
-  std::string_view text;
-  double ns;
-};
+}  // namespace
 
-// Disjoint parts that add up to the total time.
-std::vector<Part> Split(const Profile& profile) {
+std::vector<TimePart> TimeParts(const Profile& profile) {
   double kernels = 0, launches = 0, waits = 0, calls = 0, memory = 0, other = 0;
   for (const Profile::KernelRow& row : profile.kernels) (row.device.empty() ? kernels : launches) += row.ns;
   for (const Profile::DeviceRow& row : profile.devices) waits += row.use.waits.ns;
@@ -52,14 +48,16 @@ std::vector<Part> Split(const Profile& profile) {
           {"away", "the processor did something else", profile.away_ns}};
 }
 
-double Total(const std::vector<Part>& parts) {
+namespace {
+
+double Total(const std::vector<TimePart>& parts) {
   double total = 0;
-  for (const Part& part : parts) total += part.ns;
+  for (const TimePart& part : parts) total += part.ns;
   return total;
 }
 
 // Percentage of an unprofiled run in which the host neither runs a kernel nor waits for a device.
-double ShareBesideKernels(const ProfileReport& report, const std::vector<Part>& parts) {
+double ShareBesideKernels(const ProfileReport& report, const std::vector<TimePart>& parts) {
   double ns = std::isnan(report.plain_ns) ? report.watched_ns : report.plain_ns;
   return std::max(0.0, 100 * (1 - (parts[0].ns + parts[1].ns) / ns));
 }
@@ -97,7 +95,7 @@ std::vector<Row> ByTime(std::vector<Row> rows) {
 class Tables {
  public:
   explicit Tables(const ProfileReport& report)
-      : report_(report), profile_(report.profile), parts_(Split(profile_)), total_(Total(parts_)) {}
+      : report_(report), profile_(report.profile), parts_(TimeParts(profile_)), total_(Total(parts_)) {}
 
   std::string Text() {
     Head();
@@ -114,38 +112,39 @@ class Tables {
 
   void Head() {
     if (std::isnan(report_.plain_ns)) {
-      absl::StrAppendFormat(&text_, "@%s of %s: %.3f ms watched\n", report_.entry, report_.path,
-                            report_.watched_ns * 1e-6);
+      absl::StrAppendFormat(&text_, "@%s of %s: %s watched\n", report_.entry, report_.path,
+                            DurationText(report_.watched_ns));
     } else {
-      absl::StrAppendFormat(&text_, "@%s of %s: %.3f ms with nobody watching, %.3f ms watched (fastest of %d)\n",
-                            report_.entry, report_.path, report_.plain_ns * 1e-6, report_.watched_ns * 1e-6,
+      absl::StrAppendFormat(&text_, "@%s of %s: %s with nobody watching, %s watched (fastest of %d)\n", report_.entry,
+                            report_.path, DurationText(report_.plain_ns), DurationText(report_.watched_ns),
                             report_.runs);
       absl::StrAppendFormat(&text_, "of the former %.1f%% beside the kernels%s\n", ShareBesideKernels(report_, parts_),
                             profile_.devices.empty() ? "" : " and the waits for devices");
     }
-    absl::StrAppendFormat(&text_, "\n%12s %7s  where the time goes\n", "ms", "share");
-    for (const Part& part : parts_) {
+    absl::StrAppendFormat(&text_, "\n%12s %7s  where the time goes\n", "time", "share");
+    for (const TimePart& part : parts_) {
       bool is_of_device = part.name == "waits" || part.name == "launches";
       if (is_of_device && profile_.devices.empty()) continue;
-      absl::StrAppendFormat(&text_, "%12.3f %6.1f%%  %s\n", part.ns * 1e-6, Share(part.ns), std::string(part.text));
+      absl::StrAppendFormat(&text_, "%12s %6.1f%%  %s\n", DurationText(part.ns), Share(part.ns),
+                            std::string(part.text));
     }
   }
 
-  static double Mean(const Profile::Sum& sum) {
-    return sum.count == 0 ? 0 : sum.ns / static_cast<double>(sum.count) * 1e-3;
+  static std::string Mean(double ns, int64_t count) {
+    return DurationText(count == 0 ? 0 : ns / static_cast<double>(count));
   }
 
   void DeviceLine(const Profile::Sum& sum, int64_t bytes, std::string_view what) {
-    absl::StrAppendFormat(&text_, "%12.3f %10d %10.3f %12.3f  %s\n", sum.ns * 1e-6, sum.count, Mean(sum),
-                          static_cast<double>(bytes) * 1e-6, std::string(what));
+    absl::StrAppendFormat(&text_, "%12s %10d %10s %12s  %s\n", DurationText(sum.ns), sum.count, Mean(sum.ns, sum.count),
+                          BytesText(bytes), std::string(what));
   }
 
   // Reports the work of devices while the host went on, by their own clocks.
   void Devices() {
     for (const Profile::DeviceRow& row : profile_.devices) {
       const Profile::DeviceUse& use = row.use;
-      absl::StrAppendFormat(&text_, "\n%12s %10s %10s %12s  on device %s, while the host went on or waited\n", "ms",
-                            "count", "us mean", "MB", row.device);
+      absl::StrAppendFormat(&text_, "\n%12s %10s %10s %12s  on device %s, while the host went on or waited\n", "time",
+                            "count", "mean", "bytes", row.device);
       DeviceLine(use.launches, 0, "kernels");
       DeviceLine(use.copies_in, use.bytes_in, "tensors copied to it");
       DeviceLine(use.copies_out, use.bytes_out, "tensors copied from it");
@@ -156,17 +155,18 @@ class Tables {
     std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
       return a.use.work_ns() + a.use.waits.ns > b.use.work_ns() + b.use.waits.ns;
     });
-    absl::StrAppendFormat(&text_, "\n%12s %10s %10s %12s %12s  kernel and what it made devices do\n", "ms kernels",
-                          "launches", "us mean", "ms copies", "ms waits");
+    absl::StrAppendFormat(&text_, "\n%12s %10s %10s %12s %12s  kernel and what it made devices do\n", "kernels",
+                          "launches", "mean", "copies", "waits");
     for (const Profile::KernelRow& row : rows) {
       if (row.device.empty() && row.use.work_ns() + row.use.waits.ns == 0) continue;
-      absl::StrAppendFormat(
-          &text_, "%12.3f %10d %10.3f %12.3f %12.3f  %s on %s\n", row.use.launches.ns * 1e-6, row.use.launches.count,
-          Mean(row.use.launches), (row.use.copies_in.ns + row.use.copies_out.ns) * 1e-6, row.use.waits.ns * 1e-6,
-          report_.executable.kernels[row.kernel.value].name, row.device.empty() ? "the host" : row.device);
+      absl::StrAppendFormat(&text_, "%12s %10d %10s %12s %12s  %s on %s\n", DurationText(row.use.launches.ns),
+                            row.use.launches.count, Mean(row.use.launches.ns, row.use.launches.count),
+                            DurationText(row.use.copies_in.ns + row.use.copies_out.ns), DurationText(row.use.waits.ns),
+                            report_.executable.kernels[row.kernel.value].name,
+                            row.device.empty() ? "the host" : row.device);
       if (row.device.empty()) continue;
       for (const Profile::ShapeRow& shape : row.shapes) {
-        absl::StrAppendFormat(&text_, "%12.3f %10d calls %41s%s\n", shape.device_ns * 1e-6, shape.calls, "",
+        absl::StrAppendFormat(&text_, "%12s %10d calls %41s%s\n", DurationText(shape.device_ns), shape.calls, "",
                               shape.shapes);
       }
     }
@@ -174,17 +174,17 @@ class Tables {
 
   void Kernels() {
     if (profile_.kernels.empty()) return;
-    absl::StrAppendFormat(&text_, "\n%12s %7s %10s %10s %10s %10s %12s  kernel\n", "ms", "share", "calls", "us mean",
-                          "least", "most", "MB");
+    absl::StrAppendFormat(&text_, "\n%12s %7s %10s %10s %10s %10s %12s  kernel\n", "time", "share", "calls", "mean",
+                          "least", "most", "bytes");
     for (const Profile::KernelRow& row : ByTime(profile_.kernels)) {
-      absl::StrAppendFormat(&text_, "%12.3f %6.1f%% %10d %10.3f %10.3f %10.3f %12.3f  %s%s\n", row.ns * 1e-6,
-                            Share(row.ns), row.calls, row.ns / static_cast<double>(row.calls) * 1e-3,
-                            row.least_ns * 1e-3, row.most_ns * 1e-3, static_cast<double>(row.bytes) * 1e-6,
+      absl::StrAppendFormat(&text_, "%12s %6.1f%% %10d %10s %10s %10s %12s  %s%s\n", DurationText(row.ns),
+                            Share(row.ns), row.calls, Mean(row.ns, row.calls), DurationText(row.least_ns),
+                            DurationText(row.most_ns), BytesText(row.bytes),
                             report_.executable.kernels[row.kernel.value].name,
                             row.device.empty() ? "" : absl::StrCat(": queued for ", row.device));
       for (const Profile::ShapeRow& shape : row.shapes) {
-        absl::StrAppendFormat(&text_, "%12.3f %6.1f%% %10d %10.3f %36s%s\n", shape.ns * 1e-6, Share(shape.ns),
-                              shape.calls, shape.ns / static_cast<double>(shape.calls) * 1e-3, "", shape.shapes);
+        absl::StrAppendFormat(&text_, "%12s %6.1f%% %10d %10s %36s%s\n", DurationText(shape.ns), Share(shape.ns),
+                              shape.calls, Mean(shape.ns, shape.calls), "", shape.shapes);
       }
       if (row.other_shapes > 0) absl::StrAppendFormat(&text_, "%31d %47s other shapes\n", row.other_shapes, "");
     }
@@ -192,27 +192,27 @@ class Tables {
 
   void Functions() {
     bool has_devices = !profile_.devices.empty();
-    absl::StrAppendFormat(&text_, "\n%12s %7s %12s %s%12s %10s %14s  function\n", "ms itself", "share", "ms kernels",
-                          has_devices ? "  ms devices     ms waits " : "", "ms with all", "calls", "instructions");
+    absl::StrAppendFormat(&text_, "\n%12s %7s %12s %s%12s %10s %14s  function\n", "itself", "share", "kernels",
+                          has_devices ? "     devices        waits " : "", "with all", "calls", "instructions");
     std::vector<Profile::FunctionRow> rows = profile_.functions;
     auto time = [](const Profile::FunctionRow& row) { return row.self_ns + row.kernel_ns + row.device.waits.ns; };
     std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) { return time(a) > time(b); });
     for (const Profile::FunctionRow& row : rows) {
       std::string devices;
       if (has_devices) {
-        devices = absl::StrFormat("%12.3f %12.3f ", row.device.work_ns() * 1e-6, row.device.waits.ns * 1e-6);
+        devices = absl::StrFormat("%12s %12s ", DurationText(row.device.work_ns()), DurationText(row.device.waits.ns));
       }
-      absl::StrAppendFormat(&text_, "%12.3f %6.1f%% %12.3f %s%12.3f %10d %14d  @%s\n", row.self_ns * 1e-6,
-                            Share(row.self_ns), row.kernel_ns * 1e-6, devices, row.inclusive_ns * 1e-6, row.calls,
-                            row.instructions, report_.executable.functions[row.function.value].name);
+      absl::StrAppendFormat(&text_, "%12s %6.1f%% %12s %s%12s %10d %14d  @%s\n", DurationText(row.self_ns),
+                            Share(row.self_ns), DurationText(row.kernel_ns), devices, DurationText(row.inclusive_ns),
+                            row.calls, row.instructions, report_.executable.functions[row.function.value].name);
     }
   }
 
   void Opcodes() {
-    absl::StrAppendFormat(&text_, "\n%12s %7s %14s %10s  instruction\n", "ms", "share", "executed", "ns mean");
+    absl::StrAppendFormat(&text_, "\n%12s %7s %14s %10s  instruction\n", "time", "share", "executed", "mean");
     for (const Profile::OpcodeRow& row : ByTime(profile_.opcodes)) {
-      absl::StrAppendFormat(&text_, "%12.3f %6.1f%% %14d %10.1f  %s\n", row.ns * 1e-6, Share(row.ns), row.count,
-                            row.ns / static_cast<double>(row.count), std::string(SpecOf(row.opcode).mnemonic));
+      absl::StrAppendFormat(&text_, "%12s %6.1f%% %14d %10s  %s\n", DurationText(row.ns), Share(row.ns), row.count,
+                            Mean(row.ns, row.count), std::string(SpecOf(row.opcode).mnemonic));
     }
   }
 
@@ -237,7 +237,7 @@ class Tables {
 
   const ProfileReport& report_;
   const Profile& profile_;
-  std::vector<Part> parts_;
+  std::vector<TimePart> parts_;
   double total_;
   std::string text_;
 };
@@ -309,12 +309,12 @@ std::string ProfileTables(const ProfileReport& report) { return Tables(report).T
 std::string ProfileJson(const ProfileReport& report) {
   const Profile& profile = report.profile;
   JsonWriter json;
-  std::vector<Part> parts = Split(profile);
+  std::vector<TimePart> parts = TimeParts(profile);
   json.BeginObject().Field("file", report.path).Field("entry", report.entry).Field("runs", report.runs);
   json.Field("plain_ns", report.plain_ns).Field("watched_ns", report.watched_ns);
   json.Field("percent_beside_kernels", ShareBesideKernels(report, parts));
   json.Key("split_ns").BeginObject();
-  for (const Part& part : parts) json.Field(part.name, part.ns);
+  for (const TimePart& part : parts) json.Field(part.name, part.ns);
   json.EndObject();
   json.Key("devices").BeginArray();
   for (const Profile::DeviceRow& row : profile.devices) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "serialization/executable.h"
@@ -21,6 +22,16 @@ struct ProfileReport {
   double plain_ns = 0;  // of the fastest run that nobody watched; NaN: there was none
   double watched_ns = 0;
 };
+
+// A part of the time of a run.
+struct TimePart {
+  std::string_view name;  // in JSON
+  std::string_view text;
+  double ns;
+};
+
+// Returns disjoint parts that add up to the whole time. `waits` and `launches` are 0 for programs without devices.
+std::vector<TimePart> TimeParts(const Profile& profile);
 
 std::string ProfileTables(const ProfileReport& report);
 std::string ProfileJson(const ProfileReport& report);

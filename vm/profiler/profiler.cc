@@ -396,6 +396,7 @@ uint32_t Profiler::ShapeOf(Kernel& kernel, const KernelInfo& info, const int64_t
       kernel.bytes += shape.bytes;
       return index;
     }
+    shape.symbols = symbols;
     known = kernel.shape_of_symbols.emplace(std::move(symbols), index).first;
     kernel.shapes.push_back(std::move(shape));
   }
@@ -457,7 +458,7 @@ Profile Profiler::Snapshot() const {
                               .other_shapes = k.other_shapes,
                               .use = UseOf(k.use, scale)};
     for (const ShapeSeen& shape : k.shapes) {
-      row.shapes.push_back({shape.text, shape.calls, ns(shape.ticks), shape.device_ns});
+      row.shapes.push_back({shape.text, shape.calls, ns(shape.ticks), shape.device_ns, shape.symbols});
     }
     profile.kernels.push_back(std::move(row));
   }

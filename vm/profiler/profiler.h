@@ -132,6 +132,7 @@ class Profiler {
     int64_t calls = 0;
     double ticks = 0;
     double device_ns = 0;
+    std::vector<int64_t> symbols;
   };
   struct Kernel {
     RvmKernel function = nullptr;
