@@ -1,5 +1,6 @@
 """relayvm.quantize: the verb from Python, with data and metrics that are Python's."""
 
+import importlib.util
 import os
 import sys
 import tempfile
@@ -122,6 +123,21 @@ class Quantize(python_test.WithPackages, unittest.TestCase):
                 self.vm.quantize(module)
             for diagnostics in (module.check(), caught.exception.diagnostics):
                 self.assertEqual({diagnostic.severity for diagnostic in diagnostics}, {"error", "warning"})
+
+    def test_example(self):
+        """examples/quantize: a network that learns here keeps its accuracy in each form, and shrinks."""
+        path = os.path.join(tools.ROOT, "examples/quantize/digits.py")
+        spec = importlib.util.spec_from_file_location("quantize_digits", path)
+        example = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(example)
+        rows = {form: (accuracy, size) for form, accuracy, size in example.compare()}
+        self.assertEqual(list(rows), ["floats", *example.SCHEMES])
+        accuracy, size = rows["floats"]
+        self.assertGreater(accuracy, 0.9)
+        for form, part in (("float16", 0.7), ("w8", 0.5), ("w4", 0.5), ("w8a8-dynamic", 0.4), ("w8a8", 0.4)):
+            with self.subTest(form=form):
+                self.assertGreater(rows[form][0], accuracy - 0.01)
+                self.assertLess(rows[form][1], part * size)
 
 
 if __name__ == "__main__":
