@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "base/value.h"
+#include "capi/interface.h"
 #include "include/relayvm/relayvm.h"
 #include "vm/batch.h"
 #include "vm/machine.h"
@@ -109,6 +110,7 @@ struct rvm_error : rvm::capi::Object<rvm_error, rvm::capi::Kind::kError> {
 
 struct rvm_program : rvm::capi::Object<rvm_program, rvm::capi::Kind::kProgram> {
   std::shared_ptr<const rvm::vm::Program> program;
+  rvm::capi::Interface interface;
   std::string signature;
   std::vector<std::string> entry_types;
   std::shared_ptr<rvm::capi::RunCounts> counts = std::make_shared<rvm::capi::RunCounts>();

@@ -51,8 +51,11 @@ rvm_error* Load(const MappedFile& file, const rvm_load_options* given, rvm_progr
   if (!program.ok()) return ErrorOf(program.status(), RVM_INVALID_FILE);
   auto result = std::make_unique<rvm_program>();
   const Executable& executable = (*program)->executable();
-  result->signature = SignatureJson(executable);
-  for (const Entry& entry : executable.entries) result->entry_types.push_back(EntryType(executable, entry));
+  result->interface = InterfaceOf(executable);
+  result->signature = SignatureJson(executable, result->interface);
+  for (size_t i = 0; i < executable.entries.size(); ++i) {
+    result->entry_types.push_back(EntryType(executable, executable.entries[i], result->interface.entries[i]));
+  }
   result->program = *std::move(program);
   *out = result.release();
   return nullptr;

@@ -5,9 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "base/json_writer.h"
 
 namespace rvm::capi {
@@ -26,14 +23,13 @@ std::string_view KindText(TypeDescKind kind) {
   return "internal";
 }
 
-void WriteTypes(JsonWriter& json, const std::vector<TypeId>& types) {
+void WriteNumbers(JsonWriter& json, const std::vector<uint32_t>& numbers) {
   json.BeginArray();
-  for (TypeId type : types) json.Int(type.value);
+  for (uint32_t number : numbers) json.Int(number);
   json.EndArray();
 }
 
-void WriteType(JsonWriter& json, const Executable& executable, TypeId id) {
-  const TypeDesc& type = executable.types[id.value];
+void WriteType(JsonWriter& json, const TypeDesc& type, const Interface::Type& shown) {
   json.BeginObject().Field("kind", KindText(type.kind));
   if (type.kind == TypeDescKind::kTensor || type.kind == TypeDescKind::kScalar) {
     json.Field("dtype", type.dtype.ToString()).Key("shape").BeginArray();
@@ -42,89 +38,53 @@ void WriteType(JsonWriter& json, const Executable& executable, TypeId id) {
   } else if (type.kind == TypeDescKind::kAdt) {
     json.Field("adt", int64_t{type.adt.value});
   } else if (type.kind == TypeDescKind::kTuple || type.kind == TypeDescKind::kRef) {
-    WriteTypes(json.Key("fields"), type.fields);
+    WriteNumbers(json.Key("fields"), shown.fields);
   } else if (type.kind == TypeDescKind::kClosure) {
-    WriteTypes(json.Key("parameters"), type.fields);
+    WriteNumbers(json.Key("parameters"), shown.fields);
     json.Field("result", int64_t{type.result.value});
   }
-  if (type.kind != TypeDescKind::kShell) json.Field("text", TypeToString(executable, id));
+  if (type.kind != TypeDescKind::kShell) json.Field("text", shown.text);
   json.EndObject();
 }
 
-std::string ParamName(const Entry& entry, size_t param) {
-  return param < entry.param_names.size() ? entry.param_names[param] : absl::StrCat("argument", param + 1);
-}
-
-// The type with the program's names of extents.
-std::string ParamType(const Executable& executable, const Entry& entry, size_t param) {
-  TypeId id = executable.functions[entry.function.value].registers[param].type;
-  const TypeDesc& type = executable.types[id.value];
-  std::vector<std::string> extents = NamedExtents(executable, entry, param);
-  if (extents.empty() || type.kind != TypeDescKind::kTensor) return TypeToString(executable, id);
-  return absl::StrCat("Tensor[(", absl::StrJoin(extents, ", "), "), ", type.dtype.ToString(), "]");
-}
-
-// The results of an entry, the fields of a tuple. The compiler notes their names as metadata "results.ENTRY", one a
-// line.
-void WriteResults(JsonWriter& json, const Executable& executable, const Entry& entry) {
-  TypeId result = executable.functions[entry.function.value].result;
-  const TypeDesc& type = executable.types[result.value];
-  bool is_tuple = type.kind == TypeDescKind::kTuple;
-  std::vector<TypeId> types = is_tuple ? type.fields : std::vector<TypeId>{result};
-  std::string_view noted = executable.FindMetadata(absl::StrCat("results.", entry.name));
-  std::vector<std::string> names;
-  if (!noted.empty()) names = absl::StrSplit(std::string(noted), '\n');
-  json.BeginArray();
-  for (size_t i = 0; i < types.size(); ++i) {
-    std::string name = is_tuple ? absl::StrCat("result", i + 1) : "result";
-    json.BeginObject().Field("name", names.size() == types.size() ? names[i] : name);
-    json.Field("type", int64_t{types[i].value}).EndObject();
+void WriteEntry(JsonWriter& json, const Executable& executable, const Entry& entry, const EntryInterface& interface) {
+  json.BeginObject().Field("name", entry.name).Key("parameters").BeginArray();
+  for (const NamedType& parameter : interface.parameters) {
+    json.BeginObject().Field("name", parameter.name).Field("type", int64_t{parameter.type.value});
+    json.Field("text", parameter.text).EndObject();
   }
-  json.EndArray();
+  json.EndArray().Field("result", int64_t{executable.functions[entry.function.value].result.value});
+  json.Key("results").BeginArray();
+  for (const NamedType& result : interface.results) {
+    json.BeginObject().Field("name", result.name).Field("type", int64_t{result.type.value}).EndObject();
+  }
+  json.EndArray().EndObject();
 }
 
 }  // namespace
 
-std::string SignatureJson(const Executable& executable) {
+std::string SignatureJson(const Executable& executable, const Interface& interface) {
   JsonWriter json;
   json.BeginObject().Field("class", executable.is_native() ? "native" : "portable");
   json.Field("variants", static_cast<int64_t>(executable.batch_variants.size())).Key("types").BeginArray();
-  for (uint32_t i = 0; i < executable.types.size(); ++i) WriteType(json, executable, TypeId(i));
+  for (size_t i = 0; i < executable.types.size(); ++i) WriteType(json, executable.types[i], interface.types[i]);
   json.EndArray().Key("adts").BeginArray();
-  for (const AdtDesc& adt : executable.adts) {
+  for (size_t i = 0; i < executable.adts.size(); ++i) {
+    const AdtDesc& adt = executable.adts[i];
     json.BeginObject().Field("name", adt.name).Key("constructors").BeginArray();
-    for (const AdtDesc::Constructor& constructor : adt.constructors) {
-      json.BeginObject().Field("name", constructor.name);
-      WriteTypes(json.Key("fields"), constructor.fields);
+    for (size_t tag = 0; tag < adt.constructors.size(); ++tag) {
+      json.BeginObject().Field("name", adt.constructors[tag].name);
+      WriteNumbers(json.Key("fields"), interface.constructors[i][tag]);
       json.EndObject();
     }
     json.EndArray().EndObject();
   }
   json.EndArray().Key("entries").BeginArray();
-  for (const Entry& entry : executable.entries) {
-    const FunctionDesc& function = executable.functions[entry.function.value];
-    json.BeginObject().Field("name", entry.name).Key("parameters").BeginArray();
-    for (size_t i = 0; i < function.num_params; ++i) {
-      json.BeginObject().Field("name", ParamName(entry, i));
-      json.Field("type", int64_t{function.registers[i].type.value});
-      json.Field("text", ParamType(executable, entry, i)).EndObject();
-    }
-    json.EndArray().Field("result", int64_t{function.result.value});
-    WriteResults(json.Key("results"), executable, entry);
-    json.EndObject();
+  for (size_t i = 0; i < executable.entries.size(); ++i) {
+    WriteEntry(json, executable, executable.entries[i], interface.entries[i]);
   }
   json.EndArray().EndObject();
   return std::move(json).Take();
-}
-
-std::string EntryType(const Executable& executable, const Entry& entry) {
-  const FunctionDesc& function = executable.functions[entry.function.value];
-  std::string text = "fn (";
-  for (size_t i = 0; i < function.num_params; ++i) {
-    absl::StrAppend(&text, i > 0 ? ", " : "", "%", ParamName(entry, i), ": ", ParamType(executable, entry, i));
-  }
-  absl::StrAppend(&text, ") -> ", TypeToString(executable, function.result));
-  return text;
 }
 
 }  // namespace rvm::capi

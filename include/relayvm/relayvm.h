@@ -307,6 +307,46 @@ RVM_API rvm_error* rvm_value_get_int(const rvm_value* value, int64_t* out);  /* 
 RVM_API rvm_error* rvm_value_get_float(const rvm_value* value, double* out); /* of any scalar */
 RVM_API char* rvm_value_to_string(const rvm_value* value); /* Relay syntax; for rvm_string_free; NULL of no value */
 
+/* ---- types: the same as rvm_program_signature without JSON */
+
+/* Types of a program are numbered from 0; equal types have equal numbers. Strings and arrays live as long as the
+ * program. */
+typedef struct {
+  uint32_t struct_size;
+  rvm_kind kind;              /* scalars are RVM_TENSOR of rank 0; RVM_NONE: a type inside the machine */
+  rvm_dtype dtype;            /* of RVM_TENSOR */
+  uint32_t rank;              /* of RVM_TENSOR */
+  const int64_t* shape;       /* `rank` extents; -1: one that is not fixed */
+  uint32_t constructor_count; /* of RVM_ADT, for rvm_program_get_constructor */
+  uint32_t field_count; /* of RVM_TUPLE and RVM_REF, whose one field is what it refers to; parameters of RVM_CLOSURE */
+  const uint32_t* fields; /* their types */
+  uint32_t result;        /* the type of the result of RVM_CLOSURE */
+  uint32_t reserved;
+  const char* text; /* "Tensor[(?, 3), float32]" */
+} rvm_type_info;
+typedef struct {
+  uint32_t struct_size;
+  uint32_t field_count;
+  const uint32_t* fields; /* their types */
+  const char* name;       /* "Cons" */
+} rvm_constructor_info;
+/* A parameter or a result of an entry. */
+typedef struct {
+  uint32_t struct_size;
+  uint32_t type;
+  const char* name; /* of results without a name of their own: "result1", ..., or "result" */
+  const char* text; /* of parameters with the program's names of extents: "Tensor[(n, 3), float32]" */
+} rvm_named_type;
+RVM_API size_t rvm_program_type_count(const rvm_program* program);
+RVM_API rvm_error* rvm_program_get_type(const rvm_program* program, size_t type, rvm_type_info* out);
+RVM_API rvm_error* rvm_program_get_constructor(const rvm_program* program, size_t type, size_t tag,
+                                               rvm_constructor_info* out);
+RVM_API size_t rvm_program_parameter_count(const rvm_program* program, size_t entry); /* 0: no such entry */
+RVM_API size_t rvm_program_result_count(const rvm_program* program, size_t entry);    /* the fields of a tuple, or 1 */
+RVM_API rvm_error* rvm_program_get_parameter(const rvm_program* program, size_t entry, size_t index,
+                                             rvm_named_type* out);
+RVM_API rvm_error* rvm_program_get_result(const rvm_program* program, size_t entry, size_t index, rvm_named_type* out);
+
 #ifdef __cplusplus
 }
 #endif

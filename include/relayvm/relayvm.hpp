@@ -12,8 +12,8 @@
 
 #include <relayvm/relayvm.h>
 
-#include <cstdio>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <initializer_list>
@@ -124,8 +124,8 @@ class Value {
     return Make(rvm_value_ref(contents.get(), &out), out);
   }
 
-  // A function of the host, for a parameter that is one; Tuple({}) is the result of those of type fn (...) -> (). It must
-  // not throw, nor use the session of the run that calls it.
+  // A function of the host, for a parameter that is one; Tuple({}) is the result of those of type fn (...) -> (). It
+  // must not throw, nor use the session of the run that calls it.
   using HostFunction = std::function<Result<Value>(const std::vector<Value>& args)>;
   static Result<Value> Function(HostFunction function) {
     auto* kept = new HostFunction(std::move(function));
@@ -225,15 +225,38 @@ class Program {
   const char* entry_name(size_t entry) const { return rvm_program_entry_name(get(), entry); }
   const char* entry_type(size_t entry) const { return rvm_program_entry_type(get(), entry); }
 
+  // Types by number, and what entries take and give. Strings and arrays live as long as the program.
+  size_t type_count() const { return rvm_program_type_count(get()); }
+  Result<rvm_type_info> Type(size_t type) const {
+    return Get<rvm_type_info>([&](rvm_type_info* out) { return rvm_program_get_type(get(), type, out); });
+  }
+  Result<rvm_constructor_info> Constructor(size_t type, size_t tag) const {
+    return Get<rvm_constructor_info>(
+        [&](rvm_constructor_info* out) { return rvm_program_get_constructor(get(), type, tag, out); });
+  }
+  size_t parameter_count(size_t entry) const { return rvm_program_parameter_count(get(), entry); }
+  size_t result_count(size_t entry) const { return rvm_program_result_count(get(), entry); }
+  Result<rvm_named_type> Parameter(size_t entry, size_t index) const {
+    return Get<rvm_named_type>(
+        [&](rvm_named_type* out) { return rvm_program_get_parameter(get(), entry, index, out); });
+  }
+  Result<rvm_named_type> ResultType(size_t entry, size_t index) const {
+    return Get<rvm_named_type>([&](rvm_named_type* out) { return rvm_program_get_result(get(), entry, index, out); });
+  }
+
   Result<rvm_program_stats> Stats() const {
-    rvm_program_stats stats = {};
-    stats.struct_size = sizeof(stats);
-    if (rvm_error* error = rvm_program_get_stats(get(), &stats)) return Error(error);
-    return stats;
+    return Get<rvm_program_stats>([&](rvm_program_stats* out) { return rvm_program_get_stats(get(), out); });
   }
 
  private:
   explicit Program(rvm_program* owned) : program_(owned, rvm_program_release) {}
+  template <typename T, typename Getter>
+  static Result<T> Get(const Getter& getter) {
+    T info = {};
+    info.struct_size = sizeof(info);
+    if (rvm_error* error = getter(&info)) return Error(error);
+    return info;
+  }
   static rvm_load_options Options(bool allow_native) {
     rvm_load_options options = {};
     options.struct_size = sizeof(options);

@@ -233,6 +233,60 @@ static void check_batches(rvm_program* program, rvm_value* list) {
   EXPECT(ended == 3);
 }
 
+/* The types of entries, as rvm_program_signature has them. */
+static void types(void) {
+  rvm_program* program = load("values.rvm");
+  size_t pair = 0;
+  while (strcmp(rvm_program_entry_name(program, pair), "pair") != 0) ++pair;
+  EXPECT(rvm_program_parameter_count(program, pair) == 1 && rvm_program_result_count(program, pair) == 2);
+  rvm_named_type named = {.struct_size = sizeof(named)};
+  OK(rvm_program_get_parameter(program, pair, 0, &named));
+  EXPECT(strcmp(named.name, "l") == 0 && strcmp(named.text, "List[int32]") == 0);
+  rvm_type_info list = {.struct_size = sizeof(list)}, info = {.struct_size = sizeof(info)};
+  OK(rvm_program_get_type(program, named.type, &list));
+  EXPECT(list.kind == RVM_ADT && list.constructor_count == 2 && strcmp(list.text, "List[int32]") == 0);
+  rvm_constructor_info cons = {.struct_size = sizeof(cons)};
+  OK(rvm_program_get_constructor(program, named.type, 0, &cons));
+  EXPECT(strcmp(cons.name, "Cons") == 0 && cons.field_count == 2 && cons.fields[1] == named.type);
+  OK(rvm_program_get_type(program, cons.fields[0], &info));
+  EXPECT(info.kind == RVM_TENSOR && info.rank == 0 && info.dtype.bits == 32 && info.dtype.code == 0);
+  uint32_t list_type = named.type;
+  OK(rvm_program_get_result(program, pair, 0, &named));
+  EXPECT(named.type == list_type && strcmp(named.name, "result1") == 0);
+  OK(rvm_program_get_result(program, pair, 1, &named));
+  OK(rvm_program_get_type(program, named.type, &info));
+  EXPECT(info.kind == RVM_REF && info.field_count == 1 && info.fields[0] == cons.fields[0]);
+  for (size_t entry = 0; entry < rvm_program_entry_count(program); ++entry) {
+    const char* name = rvm_program_entry_name(program, entry);
+    OK(rvm_program_get_parameter(program, entry, 0, &named));
+    OK(rvm_program_get_type(program, named.type, &info));
+    if (strcmp(name, "scale") == 0) {
+      EXPECT(info.kind == RVM_TENSOR && info.rank == 2 && info.shape[0] == -1 && info.shape[1] == 2);
+      EXPECT(strcmp(named.text, "Tensor[(n, 2), float32]") == 0 && strcmp(info.text, "Tensor[(?, 2), float32]") == 0);
+    }
+    if (strcmp(name, "each") == 0) {
+      EXPECT(info.kind == RVM_CLOSURE && info.field_count == 1);
+      OK(rvm_program_get_type(program, info.result, &info));
+      EXPECT(info.kind == RVM_TUPLE && info.field_count == 0);
+    }
+  }
+  size_t count = rvm_program_type_count(program);
+  for (size_t i = 0; i < count; ++i) OK(rvm_program_get_type(program, i, &info));
+  FAILS(rvm_program_get_type(program, count, &info), RVM_INVALID_ARGUMENT, "`type` is");
+  FAILS(rvm_program_get_type(NULL, 0, &info), RVM_INVALID_ARGUMENT, "`program`");
+  FAILS(rvm_program_get_type(program, 0, NULL), RVM_INVALID_ARGUMENT, "rvm_type_info");
+  FAILS(rvm_program_get_constructor(program, list_type, 2, &cons), RVM_INVALID_ARGUMENT, "expected less than 2");
+  FAILS(rvm_program_get_constructor(program, cons.fields[0], 0, &cons), RVM_INVALID_ARGUMENT, "there are none");
+  FAILS(rvm_program_get_parameter(program, 100, 0, &named), RVM_INVALID_ARGUMENT, "`entry` is 100");
+  FAILS(rvm_program_get_parameter(program, pair, 1, &named), RVM_INVALID_ARGUMENT, "`index` is 1");
+  FAILS(rvm_program_get_result(program, pair, 2, &named), RVM_INVALID_ARGUMENT, "expected less than 2");
+  named.struct_size = 1;
+  FAILS(rvm_program_get_result(program, pair, 0, &named), RVM_INVALID_ARGUMENT, "struct_size");
+  EXPECT(rvm_program_type_count(NULL) == 0 && rvm_program_parameter_count(program, 100) == 0);
+  EXPECT(rvm_program_result_count(NULL, 0) == 0);
+  rvm_program_release(program);
+}
+
 static void runs(void) {
   rvm_program* program = load("values.rvm");
   rvm_machine* machine = NULL;
@@ -321,7 +375,8 @@ static rvm_error* on_call(void* context, rvm_value* const* args, size_t count, r
   if (host->mode == 1) return rvm_error_create("out of paper");
   if (host->mode == 2) rvm_machine_cancel(host->machine);
   if (host->mode == 3) *out = int_value(1);
-  if (host->mode == 4) FAILS(rvm_machine_run(host->machine, "count", args, 1, &result), RVM_INVALID_ARGUMENT, "running");
+  if (host->mode == 4)
+    FAILS(rvm_machine_run(host->machine, "count", args, 1, &result), RVM_INVALID_ARGUMENT, "running");
   return NULL;
 }
 static void on_host_release(void* context) { ++((Host*)context)->released; }
@@ -518,6 +573,7 @@ int main(int argc, char** argv) {
   EXPECT(strcmp(rvm_code_name(RVM_UNTRUSTED_CODE), "untrusted-code") == 0);
   EXPECT(rvm_error_code(NULL) == RVM_OK && strcmp(rvm_error_message(NULL), "") == 0);
   programs();
+  types();
   values();
   lists();
   runs();
