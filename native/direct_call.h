@@ -13,7 +13,7 @@ namespace rvm::native {
 
 struct FunctionEmitter::DirectCall {
   // Whether the argument is consumed.
-  bool IsMoved(uint32_t arg) const { return (args.u16(arg) & (kConstantArg | kMovedArg)) == kMovedArg; }
+  bool IsMoved(uint32_t arg) const { return IsMovedArg(args.u16(arg)); }
   // The register of an argument that is no constant.
   uint16_t RegisterOf(uint32_t arg) const { return args.u16(arg) & static_cast<uint16_t>(~kMovedArg); }
 
@@ -21,7 +21,9 @@ struct FunctionEmitter::DirectCall {
   uint32_t index;
   const Operand& args;
   const Operand& dsts;
-  Block* by_the_vm;  // where the VM makes the call; not after the first change of the machine's state
+  // Block in which the VM makes the call; no branch to it may follow a change of the machine's state.
+  Block* by_the_vm;
+  Value* code = nullptr;  // null at run time if the kernel has no machine code for the host
   Value* buffers = nullptr;
   Value* dims = nullptr;
   Value* scalars = nullptr;

@@ -1,8 +1,6 @@
 // Kernels that machine code of functions calls by itself: the memory that results take, every way to end a run, and the
 // heap's counters are those of bytecode.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -325,19 +323,12 @@ class DirectCallsTest : public ::testing::Test {
 
   // Whether a process that compares bytecode and machine code, in all ways in which a run may end, finds them equal.
   bool IsRight() {
-    pid_t child = fork();
-    if (child == 0) {
-      alarm(60);
-      _exit(AreEqual() ? 0 : 1);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return IsTrueInAProcess([&] { return AreEqual(); });
   }
   bool AreEqual() {
     auto are_equal = [&](const char* entry, int64_t fail_allocation, int cancels_at) {
-      return Run({.runs_bytecode = true, .fail_allocation = fail_allocation}, entry, 8, -1, cancels_at) ==
-             Run({.fail_allocation = fail_allocation}, entry, 8, -1, cancels_at);
+      auto [bytecode, native] = RunBoth(entry, 8, -1, fail_allocation, cancels_at);
+      return bytecode == native;
     };
     for (const char* entry : kEntries) {
       for (int n = 0; n <= 20; ++n) {
@@ -347,13 +338,19 @@ class DirectCallsTest : public ::testing::Test {
     return true;
   }
 
+  // Returns what Run gives for bytecode and for machine code.
+  std::pair<std::string, std::string> RunBoth(const std::string& entry, int64_t n, int64_t fuel,
+                                              int64_t fail_allocation, int cancels_at) {
+    return {Run({.runs_bytecode = true, .fail_allocation = fail_allocation}, entry, n, fuel, cancels_at),
+            Run({.fail_allocation = fail_allocation}, entry, n, fuel, cancels_at)};
+  }
+
   // Compares bytecode and machine code.
   std::string Compare(const std::string& entry, int64_t n, int64_t fuel = -1, int64_t fail_allocation = 0,
                       int cancels_at = -1) {
-    std::string expected = Run({.runs_bytecode = true, .fail_allocation = fail_allocation}, entry, n, fuel, cancels_at);
-    EXPECT_EQ(Run({.fail_allocation = fail_allocation}, entry, n, fuel, cancels_at), expected)
-        << entry << " " << n << ", fuel " << fuel << ", allocation " << fail_allocation << ", cancelled at "
-        << cancels_at;
+    auto [expected, seen] = RunBoth(entry, n, fuel, fail_allocation, cancels_at);
+    EXPECT_EQ(seen, expected) << entry << " " << n << ", fuel " << fuel << ", allocation " << fail_allocation
+                              << ", cancelled at " << cancels_at;
     return expected;
   }
 

@@ -84,7 +84,7 @@ void FunctionEmitter::WriteFields(Value* cell, const Operand& fields) {
   }
 }
 
-// Looks for the first block in the list at `list` in the heap that is not among those found `before`, which are there.
+// Loads the first block of the free list at offset `list` of the heap that is not in `before`, whose blocks exist.
 FunctionEmitter::FreeBlock FunctionEmitter::FindBlock(int64_t list, std::span<const FreeBlock> before) {
   FreeBlock free = {.list_offset = list};
   free.heap = LoadMachine(offsetof(RvmMachine, heap));
@@ -100,7 +100,7 @@ FunctionEmitter::FreeBlock FunctionEmitter::FindBlock(int64_t list, std::span<co
   return free;
 }
 
-// Takes it off its list, and counts that.
+// Takes the block off its list and counts the allocation.
 void FunctionEmitter::TakeBlock(const FreeBlock& free, int64_t bytes) {
   llvm::Type* i64 = b_.getInt64Ty();
   b_.CreateStore(b_.CreateLoad(b_.getPtrTy(), free.block), free.list);

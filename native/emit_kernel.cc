@@ -85,8 +85,8 @@ FunctionEmitter::Value* FunctionEmitter::BindArguments(DirectCall& call) {
       Store(slot, call.buffers, int64_t{i} * 8);
       continue;
     }
-    Value* tensor = is_constant ? Load(b_.getPtrTy(), constants, int64_t{arg & ~kConstantArg} * 8)
-                                : Get(arg & static_cast<uint16_t>(~kMovedArg));
+    Value* tensor =
+        is_constant ? Load(b_.getPtrTy(), constants, int64_t{arg & ~kConstantArg} * 8) : Get(call.RegisterOf(i));
     Value* data = Load(b_.getPtrTy(), tensor, kRvmTensorDataOffset);
     fits = b_.CreateAnd(fits, b_.CreateIsNotNull(data));
     Store(data, call.buffers, int64_t{i} * 8);
@@ -131,7 +131,7 @@ void FunctionEmitter::RunDirectly(DirectCall& call) {
   Value* context = LoadMachine(offsetof(RvmMachine, kernel_context));
   auto* type = llvm::FunctionType::get(b_.getInt32Ty(), {b_.getPtrTy(), b_.getPtrTy(), b_.getPtrTy()}, false);
   Value* code = m_.SmallKernel(call.index);
-  if (code == nullptr) code = CodeOfKernel(call.index);
+  if (code == nullptr) code = call.code;
   llvm::CallInst* run = b_.CreateCall(type, code, {call.buffers, call.dims, context});
   run->addFnAttr(llvm::Attribute::NoUnwind);
   run->setTailCallKind(llvm::CallInst::TCK_NoTail);
@@ -146,11 +146,6 @@ void FunctionEmitter::RunDirectly(DirectCall& call) {
   }
 }
 
-// The machine code of a kernel; null if it has none for the host.
-FunctionEmitter::Value* FunctionEmitter::CodeOfKernel(uint32_t index) {
-  return m_.LoadConstant(b_, At(LoadMachine(offsetof(RvmMachine, kernels)), int64_t{index} * 8));
-}
-
 // Calls the kernel's machine code. The function of the VM `import` makes the call where that is not possible.
 void FunctionEmitter::EmitKernel(llvm::StringRef import, llvm::ArrayRef<Value*> more) {
   uint32_t index = OperandOf("kernel").u32();
@@ -163,7 +158,9 @@ void FunctionEmitter::EmitKernel(llvm::StringRef import, llvm::ArrayRef<Value*> 
   call.dims = array(kernel.num_symbols);
   call.scalars = array(call.args.count + call.dsts.count);
   call.is_taken.resize(call.args.count, nullptr);
-  Value* fits = b_.CreateAnd(BindArguments(call), b_.CreateIsNotNull(CodeOfKernel(index)));
+  Value* fits = BindArguments(call);
+  call.code = m_.LoadConstant(b_, At(LoadMachine(offsetof(RvmMachine, kernels)), int64_t{index} * 8));
+  fits = b_.CreateAnd(fits, b_.CreateIsNotNull(call.code));
   Block *direct = NewBlock("direct"), *done = NewBlock("called");
   b_.CreateCondBr(fits, direct, call.by_the_vm);
   b_.SetInsertPoint(direct);

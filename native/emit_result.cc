@@ -1,6 +1,6 @@
 // Results of direct kernel calls: tensors of static shapes. A result lies where the compiler planned it, takes the
 // memory of an argument that the call consumes and nobody else has, or is a block of the pool: as KernelCaller decides.
-// What takes more is left to the VM.
+// The VM makes calls that need more.
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "kernels/abi/machine_abi.h"
-#include "llvm/IR/GlobalVariable.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/Support/MathExtras.h"
 #include "native/direct_call.h"
 
 namespace rvm::native {
@@ -21,11 +22,11 @@ bool IsOnHeap(const KernelTensor& type, const Operand* offsets, uint32_t result)
   return !type.dims.empty() && (offsets == nullptr || offsets->u32(result) == kNoOffset);
 }
 
-// Heap::BlockBytes.
+// Returns Heap::BlockBytes for the elements of a tensor of this type.
 int64_t BlockBytes(const KernelTensor& type) {
   int64_t bytes = type.dtype.bytes();
   for (const Dim& dim : type.dims) bytes *= dim.constant();
-  return kRvmTensorHeaderBytes + (bytes + kRvmTensorHeaderBytes - 1) / kRvmTensorHeaderBytes * kRvmTensorHeaderBytes;
+  return kRvmTensorHeaderBytes + llvm::alignTo(bytes, kRvmTensorHeaderBytes);
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ class FunctionEmitter {
   void Retain(Value* pointer, bool may_be_immediate);
   void Drop(Value* pointer, bool may_be_immediate);
   void CheckConstructor(uint16_t cell, uint16_t layout);
-  // A block of a list of free ones.
+  // A block of a free list of the heap.
   struct FreeBlock {
     Value *heap, *list, *block, *count;
     Value* is_there;  // and the allocation does not fail for a test
@@ -107,7 +107,6 @@ class FunctionEmitter {
   void EmitKernel(llvm::StringRef import, llvm::ArrayRef<Value*> more = {});
   Value* BindArguments(DirectCall& call);
   void RunDirectly(DirectCall& call);
-  Value* CodeOfKernel(uint32_t index);
   void DropArguments(const DirectCall& call);
   // ---- their results: emit_result.cc
   std::vector<Value*> MakeResults(DirectCall& call);

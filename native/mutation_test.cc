@@ -3,8 +3,6 @@
 //
 // RELAYVM_ALL_MUTATIONS=1 plants every bug, not a sample of them.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -214,50 +212,35 @@ class Subject {
 
   size_t cases() const { return cases_.size(); }
 
-  // Places for a bug.
-  size_t CountSites(const Bug& bug) const {
-    size_t count = 0;
-    auto counted = Compile([&](llvm::Module& module) { count = SitesOf(bug, module).size(); });
-    EXPECT_TRUE(counted.ok()) << counted.status();
-    return count;
+  // Returns the places of SitesOf.
+  std::vector<std::string> PlacesOf(const Bug& bug) const {
+    std::vector<std::string> places;
+    auto compiled = Compile([&](llvm::Module& module) {
+      for (Site& site : SitesOf(bug, module)) places.push_back(std::move(site.place));
+    });
+    EXPECT_TRUE(compiled.ok()) << compiled.status();
+    return places;
   }
 
   // Whether machine code with `change` runs as the bytecode does; not if it crashes.
   bool IsRight(const std::function<void(llvm::Module& module)>& change) const {
-    pid_t child = fork();
-    if (child == 0) {
-      alarm(60);
-      _exit(Agrees(change) ? 0 : 1);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return IsTrueInAProcess([&] { return Agrees(change); });
   }
 
-  const std::string& name() const { return name_; }
-  // The place of a bug, for people: the file, the function, and the number of the place among those of the kind in it.
-  std::string PlaceOf(const Bug& bug, size_t n) const {
+  struct Site {
+    Instruction* instruction;
+    // For people: the file, the function, and the number of the site among those of the bug in the function.
     std::string place;
-    auto named = Compile([&](llvm::Module& module) {
-      std::vector<Instruction*> sites = SitesOf(bug, module);
-      const llvm::Function* function = sites[n]->getFunction();
-      size_t number = 0;
-      for (size_t i = 0; i < n; ++i) number += sites[i]->getFunction() == function ? 1 : 0;
-      for (size_t f = 0; f < functions_; ++f) {
-        if (function->getName() != absl::StrCat(RVM_FUNCTION_SYMBOL, f)) continue;
-        place = absl::StrCat(name_, " ", (*executable_)->functions[f].name, " ", number);
-      }
-    });
-    return named.ok() ? place : named.status().ToString();
-  }
-
-  // Places for a bug in the functions of the file, without those that AddRepetition made.
-  std::vector<Instruction*> SitesOf(const Bug& bug, llvm::Module& module) const {
-    std::vector<Instruction*> sites;
+  };
+  // Returns the sites of a bug in the functions of the file, without those that AddRepetition made.
+  std::vector<Site> SitesOf(const Bug& bug, llvm::Module& module) const {
+    std::vector<Site> sites;
     for (size_t f = 0; f < functions_; ++f) {
+      size_t number = 0;
       for (llvm::BasicBlock& block : *module.getFunction(absl::StrCat(RVM_FUNCTION_SYMBOL, f))) {
         for (Instruction& i : block) {
-          if (bug.is_site(i)) sites.push_back(&i);
+          if (!bug.is_site(i)) continue;
+          sites.push_back({&i, absl::StrCat(name_, " ", (*executable_)->functions[f].name, " ", number++)});
         }
       }
     }
@@ -308,17 +291,17 @@ TEST(Mutations, EveryBugIsSeen) {
   for (const Bug& bug : kBugs) {
     size_t planted = 0, seen = 0;
     for (const Subject& subject : subjects) {
-      size_t sites = subject.CountSites(bug);
-      for (size_t n = 0; n < sites; n += std::max<size_t>(1, sites / most)) {
+      std::vector<std::string> places = subject.PlacesOf(bug);
+      for (size_t n = 0; n < places.size(); n += std::max<size_t>(1, places.size() / most)) {
         bool is_run = !subject.IsRight([&](llvm::Module& module) {
-          llvm::IRBuilder<> b(subject.SitesOf(bug, module)[n]);
+          llvm::IRBuilder<> b(subject.SitesOf(bug, module)[n].instruction);
           b.CreateIntrinsic(llvm::Intrinsic::trap, {}, {});
         });
         if (!is_run) continue;
         ++planted;
-        bool is_seen = !subject.IsRight([&](llvm::Module& module) { bug.plant(*subject.SitesOf(bug, module)[n]); });
-        std::string place = subject.PlaceOf(bug, n);
-        EXPECT_EQ(is_seen, !IsEquivalent(bug, place)) << bug.name << ": " << place;
+        bool is_seen =
+            !subject.IsRight([&](llvm::Module& module) { bug.plant(*subject.SitesOf(bug, module)[n].instruction); });
+        EXPECT_EQ(is_seen, !IsEquivalent(bug, places[n])) << bug.name << ": " << places[n];
         seen += is_seen ? 1 : 0;
       }
     }

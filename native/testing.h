@@ -2,6 +2,9 @@
 #ifndef RVM_NATIVE_TESTING_H_
 #define RVM_NATIVE_TESTING_H_
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <functional>
 
 #include "absl/status/statusor.h"
@@ -17,6 +20,18 @@ namespace rvm::native {
 absl::StatusOr<CompiledControl> CompileChangedControl(const VerifiedExecutable& executable,
                                                       const codegen::HostTarget& target,
                                                       const std::function<void(llvm::Module& module)>& change);
+
+// Returns whether `test` gives true in a process of its own; false if that crashes, or takes longer than a minute.
+inline bool IsTrueInAProcess(const std::function<bool()>& test) {
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    _exit(test() ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
 
 }  // namespace rvm::native
 

@@ -128,6 +128,8 @@ bool KernelDesc::MayReuse(size_t result, size_t param) const {
          (std::binary_search(updates.begin(), updates.end(), pair) && results[result].dims == params[param].dims);
 }
 
+bool BatchVariant::IsShared(uint32_t param) const { return std::binary_search(shared.begin(), shared.end(), param); }
+
 const Entry* Executable::FindEntry(std::string_view name) const {
   for (const Entry& entry : entries) {
     if (entry.name == name) return &entry;

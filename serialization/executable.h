@@ -254,6 +254,7 @@ struct BatchVariant {
   // In a chain: the parameter without that axis that is the result of the call before. The only result has no such axis
   // either; it may have the memory of this parameter, in both kernels.
   std::optional<uint32_t> accumulator = std::nullopt;
+  bool IsShared(uint32_t param) const;
   bool operator==(const BatchVariant&) const = default;
 };
 

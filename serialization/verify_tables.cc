@@ -474,7 +474,7 @@ class TableVerifier {
     uint32_t param = *batch.accumulator;
     auto error = [](const char* what) { return absl::InvalidArgumentError(what); };
     if (batch.has_same_bits) return error("a variant of a chain gives the same bits as its kernel");
-    if (!std::ranges::binary_search(batch.shared, param)) return error("the accumulator is not a shared parameter");
+    if (!batch.IsShared(param)) return error("the accumulator is not a shared parameter");
     if (kernel.results.size() != 1 || kernel.params.size() <= param)
       return error("the accumulator is not the only result");
     const KernelTensor &sum = kernel.results[0], &from = kernel.params[param];
@@ -510,8 +510,7 @@ class TableVerifier {
       return many.dims[0].kind() == DimKind::kVar && many.dims[0].id() == calls->id();
     };
     for (uint32_t p = 0; p < kernel.params.size(); ++p) {
-      bool is_shared = std::ranges::binary_search(batch.shared, p);
-      if (!check(kernel.params[p], variant.params[p], is_shared))
+      if (!check(kernel.params[p], variant.params[p], batch.IsShared(p)))
         return error("parameter ", p, " of the variant does not fit");
     }
     for (size_t i = 0; i < kernel.results.size(); ++i) {

@@ -62,8 +62,9 @@ class Lane : public QueueWaiter {
 
   explicit Lane(QueueRunner& runner) : runner_(runner), switches_(CanSwitchStacks() && stack_.Map()) {}
 
-  // Returns what the lane's machine shares with the others. The machine is made when it is first needed.
+  // Returns what the lane's machine shares with the others.
   QueueShare share() { return {&runner_.queue(), this, runner_.pool()}; }
+  // The machine is made when it is first needed.
   bool has_machine() const { return machine_ != nullptr; }
   void SetMachine(std::unique_ptr<Machine> machine) { machine_ = std::move(machine); }
   void Begin(Request request) {

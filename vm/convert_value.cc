@@ -182,10 +182,7 @@ class Exporter {
   absl::Status Visit(const Task& task) {
     const TypeDesc& type = executable_.types[task.type.value];
     if (type.kind == TypeDescKind::kScalar) {
-      std::byte bytes[8];
-      StoreScalar(type.dtype, bytes, task.slot);
-      values_.push_back(
-          Value::Tensor(Literal::FromBytes(type.dtype, {}, {bytes, static_cast<size_t>(type.dtype.bytes())})));
+      values_.push_back(Value::Tensor(ScalarLiteral(type.dtype, task.slot)));
       return absl::OkStatus();
     }
     if (IsImmediate(task.slot)) {
@@ -249,16 +246,12 @@ class Exporter {
   }
 
   Value ExportTensor(Tensor& tensor, bool may_detach) {
-    Shape shape(tensor.dims, tensor.dims + tensor.rank);
-    int64_t bytes = NumElements(shape).value_or(0) * tensor.dtype.bytes();
+    int64_t bytes = ElementBytes(tensor);
     std::shared_ptr<const void> owner = may_detach ? heap_.Detach(&tensor) : nullptr;
     if (profiler_ != nullptr) profiler_->CountExported(bytes, /*copied=*/owner == nullptr);
-    if (owner != nullptr) {
-      return Value::Tensor(
-          Literal(tensor.dtype, std::move(shape), Buffer::Borrow(tensor.data, bytes, std::move(owner))));
-    }
-    return Value::Tensor(Literal::FromBytes(tensor.dtype, std::move(shape),
-                                            {static_cast<const std::byte*>(tensor.data), static_cast<size_t>(bytes)}));
+    if (owner == nullptr) return Value::Tensor(CopyElements(tensor));
+    return Value::Tensor(Literal(tensor.dtype, Shape(tensor.dims, tensor.dims + tensor.rank),
+                                 Buffer::Borrow(tensor.data, bytes, std::move(owner))));
   }
 
   const Executable& executable_;

@@ -10,7 +10,6 @@
 #include "base/status_macros.h"
 #include "serialization/function_types.h"
 #include "serialization/isa/isa.h"
-#include "vm/memory/heap.h"
 
 namespace rvm::vm {
 namespace {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "vm/device_program.h"
 #include "vm/dim_program.h"
 #include "vm/equal_extents.h"
+#include "vm/memory/heap.h"
 #include "vm/memory/object.h"
 #include "vm/recipe/recipe_plan.h"
 
@@ -114,6 +117,13 @@ struct LinkInfo {
 absl::StatusOr<std::unique_ptr<LinkInfo>> MakeLinkInfo(const Executable& executable,
                                                        const std::vector<RvmKernel>& kernels,
                                                        const DeviceProgram* device = nullptr);
+
+// Returns the size of a workspace, in bytes; Heap::kUncountable if its formula, which a file may give, overflows or is
+// negative.
+inline int64_t WorkspaceBytes(const DimProgram& formula, std::span<const int64_t> symbols) {
+  std::optional<int64_t> bytes = formula.Evaluate(symbols);
+  return bytes && *bytes >= 0 ? *bytes : Heap::kUncountable;
+}
 
 inline bool IsPointerType(const Executable& executable, TypeId type) {
   return executable.types[type.value].kind != TypeDescKind::kScalar;

@@ -159,6 +159,7 @@ class Machine {
   friend class Batch;
   struct Impl;
   explicit Machine(std::unique_ptr<Impl> impl);
+  // kInvalidArgument if a limit or the number of threads is out of range.
   static absl::Status Check(const MachineOptions& options);
   // A machine of a batch.
   static absl::StatusOr<std::unique_ptr<Machine>> Create(std::shared_ptr<const Program> program,

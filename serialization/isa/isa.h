@@ -20,6 +20,10 @@ enum class Opcode : uint16_t {
 #include "serialization/isa/isa.def"
 };
 
+constexpr bool IsKernelCall(Opcode opcode) {
+  return opcode == Opcode::kCallKernel || opcode == Opcode::kCallKernelPlanned || opcode == Opcode::kCallKernelDynamic;
+}
+
 enum class OperandKind : uint8_t {
   kOut,
   kIn,
@@ -128,6 +132,7 @@ constexpr bool IsList(OperandKind kind) {
 inline constexpr uint16_t kConstantArg = 0x8000;
 // A register of kArgs whose tensor the call consumes.
 inline constexpr uint16_t kMovedArg = 0x4000;
+constexpr bool IsMovedArg(uint16_t arg) { return (arg & (kConstantArg | kMovedArg)) == kMovedArg; }
 // An element of kOffsets for an output that does not live in the arena.
 inline constexpr uint32_t kNoOffset = 0xffffffff;
 // Distance from the offset of a planned tensor to its elements; its header is in between.

@@ -423,7 +423,7 @@ bool Path::MakeResults(const Instruction& i, const KernelInfo& kernel, std::span
   bool is_dynamic = i.opcode() == Opcode::kCallKernelDynamic || kernel.device != nullptr;
   std::vector<Shadow> moved(args.count);
   for (uint32_t a = 0; a < args.count; ++a) {
-    if ((args.u16(a) & (kConstantArg | kMovedArg)) == kMovedArg) moved[a] = reg(args.u16(a) & ~kMovedArg);
+    if (IsMovedArg(args.u16(a))) moved[a] = reg(args.u16(a) & ~kMovedArg);
   }
   for (uint32_t r = 0; r < kernel.results.size(); ++r) {
     const KernelInfo::TensorInfo& result = kernel.results[r];

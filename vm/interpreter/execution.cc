@@ -112,15 +112,10 @@ bool Execution::ShowResults(const Slot* r) {
                        .kernel = ended->kernel,
                        .result = i};
     if (type.kind == TypeDescKind::kScalar) {
-      std::byte bytes[8];
-      StoreScalar(type.dtype, bytes, slot);
-      seen.tensor = Literal::FromBytes(type.dtype, {}, {bytes, static_cast<size_t>(type.dtype.bytes())});
+      seen.tensor = ScalarLiteral(type.dtype, slot);
     } else {
-      Tensor& tensor = *AsTensor(slot);
-      if (!caller.FetchToHost(&tensor)) return Fail(caller.TakeError());
-      seen.tensor = Literal::FromBytes(
-          tensor.dtype, Shape(tensor.dims, tensor.dims + tensor.rank),
-          {static_cast<const std::byte*>(ElementsOf(&tensor)), static_cast<size_t>(ElementBytes(tensor))});
+      if (!caller.FetchToHost(AsTensor(slot))) return Fail(caller.TakeError());
+      seen.tensor = CopyElements(*AsTensor(slot));
     }
     absl::Status status;
     control.OnHostStack([&] { status = profiler->sink()->Take(std::move(seen)); });

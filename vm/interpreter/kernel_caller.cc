@@ -109,7 +109,7 @@ void KernelCaller::BindArgs(const Call& call, Slot* r) {
 void KernelCaller::NoteMoved(const uint16_t* args, uint32_t count, const Slot* r) {
   num_moved_ = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    if ((args[i] & (kConstantArg | kMovedArg)) != kMovedArg) continue;
+    if (!IsMovedArg(args[i])) continue;
     Slot slot = r[args[i] & ~kMovedArg];
     if (AsObject(slot)->count < kImmortal) moved_[num_moved_++] = {i, slot};
   }
@@ -164,6 +164,18 @@ int32_t KernelCaller::RunBound(const KernelInfo& kernel, int64_t workspace_bytes
   if (needed > workspace_bytes_ && !GrowWorkspace(needed)) [[unlikely]]
     return kNoMemory;
   return kernel.recipe == nullptr ? RunCode(kernel) : RunRecipeOf(kernel, workspace_bytes);
+}
+
+bool KernelCaller::RunForCall(const KernelInfo& kernel, int64_t workspace_bytes, KernelCaller& owner,
+                              const uint16_t* pc) {
+  int32_t code = RunBound(kernel, workspace_bytes);
+  // Calls of kernels are too few and too long for the budget of jumps and calls.
+  if ((code | owner.control_.signal().attention()) == 0) [[likely]]
+    return true;
+  absl::Status status = code == kNoMemory ? OutOfMemory() : owner.KernelError(kernel, code);
+  if (status.ok()) return true;
+  owner.error_place_ = pc;
+  return owner.Fail(std::move(status));
 }
 
 bool KernelCaller::Run(const KernelInfo& kernel, int64_t workspace_bytes) {
@@ -422,8 +434,7 @@ const uint16_t* KernelCaller::CallDynamic(const uint16_t* pc, Slot* r) {
   }
   BindArgs(call, r);
   if (!MakeDynamicResults(call, r)) return nullptr;
-  std::optional<int64_t> workspace = kernel.workspace.Evaluate(symbols_);
-  if (!Run(kernel, workspace && *workspace >= 0 ? *workspace : Heap::kUncountable)) return nullptr;
+  if (!Run(kernel, WorkspaceBytes(kernel.workspace, symbols_))) return nullptr;
   if (num_moved_ > 0) DropMoved();
   if (kernel.has_scalars) StoreScalars(call, r);
   return call.args + call.num_args;

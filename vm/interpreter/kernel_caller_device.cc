@@ -100,10 +100,10 @@ absl::Status KernelCaller::MakeDeviceResult(const Call& call, size_t index, Slot
 absl::Status KernelCaller::LaunchAll(const Call& call) {
   const DeviceKernel& kernel = *call.kernel->device;
   DeviceLane& lane = device_->lane(kernel.part);
-  int64_t bytes = kernel.workspace.Evaluate(symbols_).value_or(Heap::kUncountable);
+  int64_t bytes = WorkspaceBytes(kernel.workspace, symbols_);
   std::unique_ptr<device::Block> workspace;
   if (bytes != 0) {
-    RVM_ASSIGN_OR_RETURN(workspace, lane.TakeBlock(bytes < 0 ? Heap::kUncountable : bytes));
+    RVM_ASSIGN_OR_RETURN(workspace, lane.TakeBlock(bytes));
   }
   absl::Status status = LaunchWith(call, workspace.get());
   if (workspace != nullptr) lane.GiveBlock(std::move(workspace), bytes);

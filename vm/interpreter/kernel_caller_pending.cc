@@ -14,8 +14,6 @@
 namespace rvm::vm {
 namespace {
 
-bool IsMoved(uint16_t arg) { return (arg & (kConstantArg | kMovedArg)) == kMovedArg; }
-
 bool HasScalarResults(const KernelInfo& kernel) {
   return std::ranges::any_of(kernel.results, [](const KernelInfo::TensorInfo& result) { return result.scalar; });
 }
@@ -42,17 +40,6 @@ bool KernelCaller::FetchPending(Tensor* tensor) {
   if (PendingOf(tensor) != nullptr && !RunPending()) return false;
   tensor->data = ElementsOf(tensor);
   return true;
-}
-
-bool KernelCaller::RunForCall(const KernelInfo& kernel, int64_t workspace, KernelCaller& owner, const uint16_t* pc) {
-  int32_t code = RunBound(kernel, workspace);
-  // Calls of kernels are too few and too long for the budget of jumps and calls.
-  if ((code | owner.control_.signal().attention()) == 0) [[likely]]
-    return true;
-  absl::Status status = code == kNoMemory ? OutOfMemory() : owner.KernelError(kernel, code);
-  if (status.ok()) return true;
-  owner.error_place_ = pc;
-  return owner.Fail(std::move(status));
 }
 
 uint32_t KernelCaller::PendingLevel(const Call& call, const Slot* r, std::optional<uint32_t> except) const {
@@ -154,9 +141,8 @@ Slot* KernelCaller::NoteOperands(const Call& call, const Slot* r) {
 }
 
 bool KernelCaller::IsNextLink(const Call& call) const {
-  const BatchVariant* variant = pending_->VariantOf(*call.kernel);
-  if (variant == nullptr || !variant->accumulator) return false;
-  return IsMoved(call.args[*variant->accumulator]) && pending_->IsNextLink(*this, *call.kernel);
+  std::optional<uint32_t> accumulator = pending_->AccumulatorOf(*call.kernel);
+  return accumulator && IsMovedArg(call.args[*accumulator]) && pending_->IsNextLink(*this, *call.kernel);
 }
 
 void KernelCaller::HoldOperands(const Call& call, const Slot* slots) {
@@ -165,7 +151,7 @@ void KernelCaller::HoldOperands(const Call& call, const Slot* slots) {
     const Tensor* tensor = AsTensor(slots[i]);
     if ((call.args[i] & (kConstantArg | kMovedArg)) == 0) Retain(slots[i]);
     // An operand that would be free after the call lives until the queue runs.
-    if (IsMoved(call.args[i]) && tensor->data != nullptr) pending_bytes_ += ElementBytes(*tensor);
+    if (IsMovedArg(call.args[i]) && tensor->data != nullptr) pending_bytes_ += ElementBytes(*tensor);
   }
 }
 

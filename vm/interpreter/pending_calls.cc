@@ -18,10 +18,6 @@ constexpr size_t RoundUp(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
 size_t SymbolsAt(const KernelInfo& kernel) { return kernel.params.size() + 2 * kernel.results.size(); }
 size_t NumSlots(const KernelInfo& kernel) { return SymbolsAt(kernel) + kernel.desc->num_symbols; }
 
-bool IsShared(const BatchVariant& variant, size_t param) {
-  return std::ranges::binary_search(variant.shared, static_cast<uint32_t>(param));
-}
-
 }  // namespace
 
 PendingCalls::PendingCalls(std::span<const KernelInfo> kernels, bool is_for_one_run)
@@ -35,9 +31,7 @@ Slot* PendingCalls::NewSlots(const KernelInfo& kernel) {
 
 void PendingCalls::Begin(KernelCaller& caller, const KernelInfo& kernel, const uint16_t* pc, uint32_t level) {
   new_call_ = {&caller, &kernel, pc, static_cast<uint32_t>(slots_.size() - NumSlots(kernel)), level, kNone, kNone};
-  const BatchVariant* variant = VariantOf(kernel);
-  bool begins_chain = variant != nullptr && variant->accumulator;
-  new_call_.group = begins_chain ? NewGroup(new_call_, kNone) : FindGroup(new_call_);
+  new_call_.group = AccumulatorOf(kernel) ? NewGroup(new_call_, kNone) : FindGroup(new_call_);
 }
 
 bool PendingCalls::IsNextLink(const KernelCaller& caller, const KernelInfo& kernel) {
@@ -233,12 +227,7 @@ bool PendingCalls::RunAlone(Call& call, KernelCaller& runner) {
   const KernelInfo& kernel = *call.kernel;
   for (size_t i = 0; i < kernel.params.size() + kernel.results.size(); ++i) runner.buffers_[i] = RowOf(call, i);
   std::copy_n(SlotsOf(call) + SymbolsAt(kernel), kernel.desc->num_symbols, runner.symbols_.begin());
-  int64_t workspace = kernel.static_workspace;
-  if (kernel.desc->num_symbols > 0) {
-    // A file may give a formula that overflows, or is negative.
-    std::optional<int64_t> bytes = kernel.workspace.Evaluate(runner.symbols_);
-    workspace = bytes && *bytes >= 0 ? *bytes : Heap::kUncountable;
-  }
+  int64_t workspace = WorkspaceBytes(kernel.workspace, runner.symbols_);
   if (!runner.RunForCall(kernel, workspace, *call.caller, call.pc)) return false;
   Finish(call);
   return true;
@@ -246,6 +235,12 @@ bool PendingCalls::RunAlone(Call& call, KernelCaller& runner) {
 
 size_t PendingCalls::NextCount(const BatchVariant& variant, size_t first, size_t limit) {
   return variant.accumulator ? std::min(limit, batch_.size() - first) : NextRows(first, limit);
+}
+
+size_t PendingCalls::RowsThatFit(const BatchVariant& variant, size_t bytes, size_t tensors) {
+  size_t ends = 64 * tensors;  // each block begins at a multiple of 64 bytes
+  size_t room = variant.has_same_bits ? kStagingOfSameBits : kStagingBytes;
+  return bytes == 0 || room < ends ? 1 : (room - ends) / bytes;
 }
 
 size_t PendingCalls::SizeRows(const Call& call) {
@@ -260,19 +255,18 @@ size_t PendingCalls::SizeRows(const Call& call) {
     bytes += static_cast<size_t>(row);
   };
   for (uint32_t p = 0; p < kernel.params.size(); ++p) {
-    add(kernel.params[p], slots[p], IsShared(variant, p));
+    add(kernel.params[p], slots[p], variant.IsShared(p));
   }
   for (size_t i = 0; i < kernel.results.size(); ++i) {
     add(kernel.results[i], slots[kernel.params.size() + i], variant.accumulator.has_value());
   }
-  size_t ends = 64 * rows_.size();  // each block begins at a multiple of 64 bytes
-  size_t room = (variant.has_same_bits ? kStagingOfSameBits : kStagingBytes) - ends;
-  if (bytes == 0 || room < 2 * bytes) return 1;
+  size_t fit = RowsThatFit(variant, bytes, rows_.size());
+  if (fit < 2) return 1;
   if (staging_ == nullptr) {
     staging_.reset(new (std::align_val_t{64}, std::nothrow) std::byte[kStagingBytes]);
     if (staging_ == nullptr) return 1;
   }
-  return room / bytes;
+  return fit;
 }
 
 bool PendingCalls::BindVariant(const KernelInfo& variant, const Call& call, int64_t count, KernelCaller& runner) {
@@ -286,7 +280,7 @@ bool PendingCalls::BindVariant(const KernelInfo& variant, const Call& call, int6
   auto bind_all = [&](const std::vector<KernelInfo::Bind>& binds) {
     return std::ranges::all_of(binds, [&](const KernelInfo::Bind& bind) {
       int64_t extent = count;
-      if (IsShared(batch, bind.param)) {
+      if (batch.IsShared(bind.param)) {
         extent = tensor_of(bind.param)->dims[bind.axis];
       } else if (bind.axis > 0) {
         extent = tensor_of(bind.param)->dims[bind.axis - 1];
@@ -321,13 +315,14 @@ bool PendingCalls::RunRows(KernelCaller& runner, size_t first, size_t count) {
   const KernelInfo& kernel = *call.kernel;
   const KernelInfo& variant = kernels_[kernel.batch->variant.value];
   if (!BindVariant(variant, call, static_cast<int64_t>(count), runner)) return false;
-  std::optional<int64_t> workspace = variant.workspace.Evaluate(runner.symbols_);
-  if (!workspace || *workspace < 0) return false;
+  int64_t workspace = WorkspaceBytes(variant.workspace, runner.symbols_);
+  if (workspace == Heap::kUncountable) return false;
   size_t params = kernel.params.size();
   std::byte* block = staging_.get();
   void** buffers = runner.buffers_.data();
   for (size_t i = 0; i < rows_.size(); ++i) {
-    bool is_shared = i < params ? IsShared(*kernel.batch, i) : kernel.batch->accumulator.has_value();
+    bool is_shared =
+        i < params ? kernel.batch->IsShared(static_cast<uint32_t>(i)) : kernel.batch->accumulator.has_value();
     if (is_shared) {
       buffers[i] = RowOf(call, i);
       continue;
@@ -338,7 +333,7 @@ bool PendingCalls::RunRows(KernelCaller& runner, size_t first, size_t count) {
     block += RoundUp(static_cast<size_t>(rows_[i].row_bytes) * count);
     if (i < params) Gather(i, first, count);
   }
-  if (runner.RunBound(variant, *workspace) != kRvmOk) return false;
+  if (runner.RunBound(variant, workspace) != kRvmOk) return false;
   if (!kernel.batch->accumulator) {
     for (size_t i = 0; i < kernel.results.size(); ++i) Scatter(i, first, count);
   }

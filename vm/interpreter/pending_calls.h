@@ -83,6 +83,12 @@ class PendingCalls {
  public:
   // Numbers of calls fit into the tag of a header.
   static constexpr uint32_t kMaxCalls = 4096;
+  // Growth of blocks for rows of results, and so the maximum number of rows that there is memory for by result.
+  static constexpr int64_t kBlockGrowth = 4;
+
+  // Returns how many calls a variant makes at once; fewer than 2: none. `bytes`: of the rows of a call, without what
+  // calls share. `tensors`: the number of its parameters and results.
+  static size_t RowsThatFit(const BatchVariant& variant, size_t bytes, size_t tensors);
 
   // `kernels`: of the linked program; outlive the queue. `is_for_one_run`: no other run shares the queue.
   PendingCalls(std::span<const KernelInfo> kernels, bool is_for_one_run);
@@ -90,6 +96,12 @@ class PendingCalls {
   // Returns the variant that makes many calls of the kernel in this queue; null: there is none.
   const BatchVariant* VariantOf(const KernelInfo& kernel) const {
     return kernel.batch != nullptr && (kernel.batch->has_same_bits || is_for_one_run_) ? kernel.batch : nullptr;
+  }
+
+  // Returns the parameter to which the kernel's calls add in this queue, one after another; nullopt: they are no chain.
+  std::optional<uint32_t> AccumulatorOf(const KernelInfo& kernel) const {
+    const BatchVariant* variant = VariantOf(kernel);
+    return variant == nullptr ? std::nullopt : variant->accumulator;
   }
 
   bool is_full() const { return calls_.size() >= kMaxCalls; }
@@ -136,7 +148,7 @@ class PendingCalls {
   // first, which is as much work for a few rows, have more.
   static constexpr size_t kStagingBytes = 1 << 20, kStagingOfSameBits = 1 << 18;
   // Sizes of blocks grow from the first to the last by a factor; shorter runs of rows are copied.
-  static constexpr int64_t kFirstBlockRows = 4, kBlockRows = 64, kBlockGrowth = 4;
+  static constexpr int64_t kFirstBlockRows = 4, kBlockRows = 64;
   static constexpr int64_t kBlockBytes = 1 << 18;
   static constexpr size_t kRowsTogether = 16;
   // Fewer calls run alone where a variant gives other bits: it arranges its operands first.

@@ -15,7 +15,7 @@ class PollDistance {
   static constexpr int64_t kMin = 64;
   static constexpr int64_t kMax = 16384;
 
-  // Before a run.
+  // Starts a run.
   void Begin() {
     distance_ = kFirst;
     last_ = Ticks();
@@ -27,13 +27,14 @@ class PollDistance {
     last_ = now;
     return distance_;
   }
-  // The distance after `spent` calls and jumps that took `ticks`. It grows by steps, since the next ones may be longer.
+  // Returns the distance after `spent` calls and jumps that took `ticks`. It grows by steps, since the next ones may be
+  // longer.
   static int64_t After(int64_t spent, uint64_t ticks) {
     double aim = static_cast<double>(spent) * static_cast<double>(TicksPerPoll()) /
                  static_cast<double>(std::max<uint64_t>(ticks, 1));
     return std::clamp<int64_t>(static_cast<int64_t>(std::min(aim, 4.0 * static_cast<double>(spent))), kMin, kMax);
   }
-  // The time between two polls that the distance aims at: one to two tenths of a millisecond.
+  // Returns the time between two polls that the distance aims at: one to two tenths of a millisecond.
   static uint64_t TicksPerPoll() {
 #if defined(__x86_64__)
     return 400'000;  // time stamp counters run at 2 to 4 GHz
@@ -47,7 +48,7 @@ class PollDistance {
   }
 
  private:
-  // A clock that takes a few nanoseconds to read.
+  // Reads a clock, in a few nanoseconds.
   static uint64_t Ticks() {
 #if defined(__x86_64__)
     return __builtin_ia32_rdtsc();

@@ -1,9 +1,9 @@
 #include "vm/interpreter/scalar_cast.h"
 
 #include <bit>
+#include <cstddef>
 #include <cstring>
-
-#include "base/literal.h"
+#include <span>
 
 namespace rvm::vm {
 namespace {
@@ -51,8 +51,8 @@ Slot LoadScalar(DataType dtype, const void* address) {
 }
 
 // Little-endian: the low bytes are the element in every dtype.
-void StoreScalar(DataType dtype, void* address, Slot slot) {
-  std::memcpy(address, &slot, static_cast<size_t>(dtype.bytes()));
+Literal ScalarLiteral(DataType dtype, Slot slot) {
+  return Literal::FromBytes(dtype, {}, std::as_bytes(std::span(&slot, 1)).first(static_cast<size_t>(dtype.bytes())));
 }
 
 }  // namespace rvm::vm

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/data_type.h"
+#include "base/literal.h"
 #include "vm/memory/object.h"
 
 namespace rvm::vm {
@@ -14,9 +15,10 @@ Slot WrapToDType(Slot slot, uint16_t dtype);
 // Between any two dtypes. Float to integer truncates and saturates, NaN gives 0; to bool: not 0.
 Slot CastScalar(Slot slot, uint16_t from, uint16_t to);
 
-// A register's form of the element at `address`, and back.
+// A register's form of the element at `address`.
 Slot LoadScalar(DataType dtype, const void* address);
-void StoreScalar(DataType dtype, void* address, Slot slot);
+// Returns the scalar in a register as a literal.
+Literal ScalarLiteral(DataType dtype, Slot slot);
 
 }  // namespace rvm::vm
 

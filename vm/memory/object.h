@@ -7,10 +7,12 @@
 #ifndef RVM_VM_MEMORY_OBJECT_H_
 #define RVM_VM_MEMORY_OBJECT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "base/data_type.h"
+#include "base/literal.h"
 
 namespace rvm::vm {
 
@@ -70,6 +72,12 @@ inline int64_t ElementBytes(const Tensor& tensor) {
   int64_t bytes = tensor.dtype.bytes();
   for (uint16_t axis = 0; axis < tensor.rank; ++axis) bytes *= tensor.dims[axis];
   return bytes;
+}
+
+// Returns a copy of a tensor whose elements are on the host.
+inline Literal CopyElements(const Tensor& tensor) {
+  return Literal::FromBytes(tensor.dtype, Shape(tensor.dims, tensor.dims + tensor.rank),
+                            {static_cast<const std::byte*>(tensor.data), static_cast<size_t>(ElementBytes(tensor))});
 }
 
 // Whether a tensor in a block of `block_bytes`, with its elements `header` bytes behind the beginning, has room for

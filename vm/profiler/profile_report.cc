@@ -18,9 +18,7 @@ enum class Purpose { kKernelCall, kMemory, kOther };
 
 Purpose PurposeOf(Opcode opcode) {
   auto is_one_of = [opcode](auto... opcodes) { return ((opcode == opcodes) || ...); };
-  if (is_one_of(Opcode::kCallKernel, Opcode::kCallKernelPlanned, Opcode::kCallKernelDynamic)) {
-    return Purpose::kKernelCall;
-  }
+  if (IsKernelCall(opcode)) return Purpose::kKernelCall;
   bool is_memory = is_one_of(Opcode::kMakeCell, Opcode::kMakeCellIn, Opcode::kDrop, Opcode::kDropShell);
   return is_memory ? Purpose::kMemory : Purpose::kOther;
 }

@@ -197,11 +197,8 @@ uint16_t Profiler::Before(const uint16_t* pc, const FunctionInfo* fn, Ticks now)
 }
 
 std::optional<Profiler::Ended> Profiler::EndedWithResults() const {
-  if (sink_ == nullptr || !now_.has_value() || retries_) return std::nullopt;
-  Opcode opcode = now_->opcode();
-  bool is_kernel =
-      opcode == Opcode::kCallKernel || opcode == Opcode::kCallKernelPlanned || opcode == Opcode::kCallKernelDynamic;
-  if (!is_kernel && opcode != Opcode::kView) return std::nullopt;
+  if (!now_.has_value() || retries_) return std::nullopt;
+  if (!IsKernelCall(now_->opcode()) && now_->opcode() != Opcode::kView) return std::nullopt;
   static_assert(SeenResult::kNoKernel == DeviceWork::kNone);
   return Ended{&*now_, function_now_, pc_now_, kernel_now_};
 }
@@ -237,7 +234,7 @@ void Profiler::CountMemory(const Instruction& instruction) {
   // The source of the view may have been freed with it.
   if (opcode == Opcode::kView) return add(ProfileMemory::kView, allocations, std::max<int64_t>(bytes, 0));
   if (opcode == Opcode::kCallKernelPlanned) add(ProfileMemory::kPlanned, PlannedOf(instruction), 0);
-  if (opcode == Opcode::kCallKernel || opcode == Opcode::kCallKernelPlanned || opcode == Opcode::kCallKernelDynamic) {
+  if (IsKernelCall(opcode)) {
     add(ProfileMemory::kTensor, objects_made_, bytes_made_);
     objects = objects_made_;
   }

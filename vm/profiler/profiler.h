@@ -82,7 +82,7 @@ class Profiler {
   }
   // Before the instruction `pc` of `fn`, `now`; gives the instruction's own code. Resume follows.
   uint16_t Before(const uint16_t* pc, const FunctionInfo* fn, Ticks now);
-  // The instruction that has just ended, if `sink()` is to see its results; function and pc say where it is.
+  // The instruction that has just ended, if a sink is to see its results; function and pc say where it is.
   struct Ended {
     const Instruction* instruction;
     uint32_t function, pc, kernel;

@@ -22,6 +22,18 @@ namespace {
 
 void Log(const char* kernel, int64_t rows) { Ran().push_back(absl::StrCat(kernel, " ", rows)); }
 
+// Kernels that make one call, or as many as the first dim says, of a function of the number of rows.
+template <void (*kRows)(void* const* buffers, int64_t rows)>
+int32_t One(void* const* buffers, const int64_t*, RvmKernelContext*) {
+  kRows(buffers, 1);
+  return kRvmOk;
+}
+template <void (*kRows)(void* const* buffers, int64_t rows)>
+int32_t Many(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
+  kRows(buffers, dims[0]);
+  return kRvmOk;
+}
+
 // h + x w, for rows of 2.
 void MixRows(void* const* buffers, int64_t rows) {
   const auto* x = static_cast<const float*>(buffers[0]);
@@ -32,14 +44,6 @@ void MixRows(void* const* buffers, int64_t rows) {
     for (int64_t j = 0; j < 2; ++j) out[2 * i + j] = h[2 * i + j] + x[2 * i] * w[j] + x[2 * i + 1] * w[2 + j];
   }
   Log("mix", rows);
-}
-int32_t Mix(void* const* buffers, const int64_t*, RvmKernelContext*) {
-  MixRows(buffers, 1);
-  return kRvmOk;
-}
-int32_t MixBatch(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
-  MixRows(buffers, dims[0]);
-  return kRvmOk;
 }
 
 // Row `i` of a table of `size` rows of 2.
@@ -110,21 +114,11 @@ int32_t ShiftBatch(void* const* buffers, const int64_t* dims, RvmKernelContext*)
 }
 
 // The product with w, a number that control reads at once.
-int32_t Score(void* const* buffers, const int64_t*, RvmKernelContext*) {
+void ScoreRows(void* const* buffers, int64_t rows) {
   const auto* x = static_cast<const float*>(buffers[0]);
   const auto* w = static_cast<const float*>(buffers[1]);
-  *static_cast<float*>(buffers[2]) = x[0] * w[0] + x[1] * w[1];
-  Log("score", 1);
-  return kRvmOk;
-}
-int32_t ScoreBatch(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
-  const auto* x = static_cast<const float*>(buffers[0]);
-  const auto* w = static_cast<const float*>(buffers[1]);
-  for (int64_t i = 0; i < dims[0]; ++i) {
-    static_cast<float*>(buffers[2])[i] = x[2 * i] * w[0] + x[2 * i + 1] * w[1];
-  }
-  Log("score", dims[0]);
-  return kRvmOk;
+  for (int64_t i = 0; i < rows; ++i) static_cast<float*>(buffers[2])[i] = x[2 * i] * w[0] + x[2 * i + 1] * w[1];
+  Log("score", rows);
 }
 
 // sum + x y, for rows that are added to one.
@@ -139,14 +133,6 @@ void AddRows(void* const* buffers, int64_t rows) {
     out[j] = total;
   }
   Log("add", rows);
-}
-int32_t Add(void* const* buffers, const int64_t*, RvmKernelContext*) {
-  AddRows(buffers, 1);
-  return kRvmOk;
-}
-int32_t AddBatch(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
-  AddRows(buffers, dims[0]);
-  return kRvmOk;
 }
 
 constexpr char kKernels[] = R"(
@@ -195,8 +181,9 @@ std::shared_ptr<const Program> LinkRowKernels(const std::string& functions) {
   EXPECT_TRUE(executable.ok()) << executable.status();
   auto verified = Verify(*std::move(executable));
   EXPECT_TRUE(verified.ok()) << verified.status();
-  auto program = Program::LinkWithKernels(*verified, {Mix, MixBatch, Row, RowBatch, Total, Twice, Shift, ShiftBatch,
-                                                      Score, ScoreBatch, Round, Sum, Twice, Add, AddBatch});
+  auto program = Program::LinkWithKernels(
+      *verified, {One<MixRows>, Many<MixRows>, Row, RowBatch, Total, Twice, Shift, ShiftBatch, One<ScoreRows>,
+                  Many<ScoreRows>, Round, Sum, Twice, One<AddRows>, Many<AddRows>});
   EXPECT_TRUE(program.ok()) << program.status();
   Ran().clear();
   return *program;
