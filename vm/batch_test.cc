@@ -149,6 +149,47 @@ TEST(BatchTest, ErrorsEndTheirRequestAlone) {
   EXPECT_NE(results[3].find("the time limit of 20 ms is over"), std::string::npos) << results[3];
 }
 
+// Twice a row, after n rounds of a loop.
+constexpr char kSpins[] = R"(
+  entry "main" = F0 ("a", "n")
+  function F0 "main" params 2 result T0 {
+    r0: T0  r1: int32  r2: T0
+  code
+    call_kernel [r2], N0, [r0, r0, K0]
+  L0:
+    branch_eq_imm r1, 0, L1
+    add_imm_i32 r1, r1, -1
+    jump L0
+  L1:
+    drop r0
+    return r2
+  }
+)";
+
+TEST(BatchTest, CallsOfARequestThatWasStoppedDoNotRun) {
+  auto batch = BatchOf(LinkRowKernels(kSpins));
+  std::vector<std::string> results =
+      RunAll(*batch, {{{Floats({3, 4}), Int(1)}, {}}, {{Floats({1, 2}), Int(-1)}, {.time_limit_ms = 20}}});
+  EXPECT_EQ(results[0], "[6f, 8f]");
+  EXPECT_NE(results[1].find("the time limit of 20 ms is over"), std::string::npos) << results[1];
+  EXPECT_EQ(Calls(), "mix 1");
+}
+
+TEST(BatchTest, ARequestThatIsCancelledWhileItWaitsEnds) {
+  auto batch = BatchOf(LinkRowKernels(kSpins));
+  std::vector<std::string> results(2);
+  std::vector<Batch::Ticket> tickets;
+  for (size_t i = 0; i < 2; ++i) {
+    tickets.push_back(batch->Submit("main", {Floats({1, 2}), Int(1)}, {},
+                                    [&results, i](const absl::StatusOr<Value>& r) { results[i] = Text(r); }));
+  }
+  batch->Submit("other", {}, {}, [&](const absl::StatusOr<Value>&) { batch->Cancel(tickets[0]); });
+  batch->Drive();
+  EXPECT_EQ(results[0].substr(0, 9), "cancelled") << results[0];
+  EXPECT_EQ(results[1], "[2f, 4f]");
+  EXPECT_EQ(Calls(), "mix 2");
+}
+
 TEST(BatchTest, WrongRequests) {
   auto batch = BatchOf(LinkRowKernels(kDecoder));
   std::vector<std::string> results;

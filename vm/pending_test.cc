@@ -1,6 +1,7 @@
 // Tests of kernel calls that wait and run together, in programs with variants of kernels for batches.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -137,6 +138,80 @@ TEST(PendingTest, ViewsAndKernelsWithoutVariantsWait) {
   EXPECT_EQ(Calls(), "mix 1, twice 1, twice 1");
 }
 
+TEST(PendingTest, CallsWaitForViewsOfTheirOperands) {
+  auto machine = MachineOf(R"(
+    entry "main" = F0 ("a", "b")
+    function F0 "main" params 2 result (T0, T0) {
+      r0, r1, r2, r3: T0  r4: T2  r5, r6: T0  r7: (T0, T0)
+    code
+      call_kernel [r2], N0, [r0, r1, K0]
+      retain r3, r2
+      view r4, r3, T2, []
+      view r5, r4, T0, []
+      call_kernel [r6], N0, [r5!, r1, K0]
+      drop r0
+      drop r1
+      make_cell r7, C0, [r2, r6]
+      return r7
+    }
+    cell C0 = tuple (T0, T0) (T0, T0)
+  )");
+  EXPECT_EQ(RunEntry(*machine, {Floats({1, 2}), Floats({3, 4})}), "([4f, 6f], [7f, 10f])");
+  EXPECT_EQ(Calls(), "mix 1, mix 1");
+}
+
+TEST(PendingTest, ControlReadsViews) {
+  auto machine = MachineOf(R"(
+    entry "main" = F0 ("a", "b")
+    function F0 "main" params 2 result int64 {
+      r0, r1, r2: T0  r3, r4: Tensor[(2), int32]  r5: Tensor[(1, 2), int32]  r6: int64
+    code
+      call_kernel [r2], N0, [r0!, r1!, K0]
+      call_kernel [r3], N10, [r2!]
+      retain r4, r3
+      view r5, r4, Tensor[(1, 2), int32], []
+      get_element r6, r5, 1
+      drop r3
+      drop r5
+      return r6
+    }
+  )");
+  EXPECT_EQ(RunEntry(*machine, {Floats({1, 2}), Floats({3, 4})}), "6i64");
+}
+
+// Views that were made before their results had elements, and are read afterwards.
+TEST(PendingTest, SharedOperandsMayBeViews) {
+  auto machine = MachineOf(R"(
+    entry "main" = F0 ("a", "b", "x")
+    function F0 "main" params 3 result (T0, T0, float32) {
+      r0, r1: T1  r2: T0  r3, r4, r5, r6: T1  r7, r8: Tensor[(2, 2), float32]  r9: float32  r10, r11: T0
+      r12: (T0, T0, float32)
+    code
+      call_kernel_dynamic [r3], N6, [r0!, K2]
+      call_kernel_dynamic [r4], N6, [r1!, K2]
+      retain r5, r3
+      retain r6, r4
+      view r7, r5, Tensor[(2, 2), float32], []
+      view r8, r6, Tensor[(2, 2), float32], []
+      call_kernel [r9], N8, [r2, K4]
+      call_kernel [r10], N0, [r2, r2, r7]
+      call_kernel [r11], N0, [r2, r2, r8]
+      drop r2
+      drop r3
+      drop r4
+      drop r7
+      drop r8
+      make_cell r12, C0, [r10, r11, r9]
+      return r12
+    }
+    cell C0 = tuple (T0, T0, float32) (T0, T0, float32)
+  )");
+  // The matrices are twice the unit matrix and three times.
+  EXPECT_EQ(RunEntry(*machine, {Floats({-3, -5, -5, -3}), Floats({-2, -5, -5, -2}), Floats({1, 2})}),
+            "([3f, 6f], [4f, 8f], 5f)");
+  EXPECT_EQ(Calls(), "shift 2, score 1, mix 1, mix 1");
+}
+
 TEST(PendingTest, RowsOfOtherLengthsStayApart) {
   auto machine = MachineOf(R"(
     entry "main" = F0 ("a", "b", "c")
@@ -271,6 +346,23 @@ TEST(PendingTest, SumsThatSomebodyHasAreNoLinks) {
   EXPECT_EQ(RunEntry(*machine, {Floats({1, 10}), Floats({2, 1})}), "([3f, 20f], [13f, 60f], [45f, 140f])");
 }
 
+TEST(PendingTest, ResultsOfOtherKernelsBeginNoChain) {
+  auto machine = MachineOf(R"(
+    entry "main" = F0 ("a", "b")
+    function F0 "main" params 2 result T0 {
+      r0: T1  r1: T0  r2, r3: T1  r4, r5: T0
+    code
+      call_kernel_dynamic [r2], N6, [r0!, K2]
+      call_kernel_dynamic [r3], N5, [r2!]
+      check_shape r4, r3, T0
+      call_kernel [r5], N13, [r4!, r1, r1]
+      drop r1
+      return r5
+    }
+  )");
+  EXPECT_EQ(RunEntry(*machine, {Floats({1, 2}), Floats({3, 4})}), "[21f, 30f]");
+}
+
 TEST(PendingTest, AllocationsOfChainsMayFail) {
   bool ends = false;
   for (int64_t n = 1; !ends; ++n) {
@@ -359,6 +451,34 @@ TEST(PendingTest, QueueRunsWhenMemoryRunsOut) {
   EXPECT_EQ(RunEntry(*machine, {Floats({1, 2}), Int(4000)}), "([4001f, 8002f], [4001f, 8002f])");
   EXPECT_GE(Ran().size(), 4000);  // a pair may be torn apart
   EXPECT_LT(Ran().size(), 4100);
+}
+
+TEST(PendingTest, OperandsThatWaitCount) {
+  // A call holds 4 KB that it consumes, and gives 4 KB. An eighth of the limit is 64 KB.
+  auto machine = MachineOf(R"(
+    entry "main" = F0 ("a", "n")
+    function F0 "main" params 2 result T1 {
+      r0: T1  r1: int32  r2, r3, r4: T1
+    code
+      retain r4, r0
+    L0:
+      call_kernel_dynamic [r2], N5, [r0]
+      call_kernel_dynamic [r3], N6, [r2!, K2]
+      drop r4
+      move r4, r3
+      add_imm_i32 r1, r1, -1
+      branch_ne_imm r1, 0, L0
+      drop r0
+      return r4
+    }
+  )",
+                           {.memory_limit_bytes = 512 << 10});
+  auto result = machine->Invoke("main", std::vector<Value>{Floats(std::vector<float>(1024, 1)), Int(64)});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(machine->stats().leaked_objects, 0);
+  EXPECT_TRUE(std::ranges::count(Ran(), "shift 8") > 0) << Calls();
+  for (const char* more : {"shift 10", "shift 12", "shift 16"})
+    EXPECT_EQ(std::ranges::count(Ran(), more), 0) << Calls();
 }
 
 TEST(PendingTest, EveryAllocationMayFail) {
