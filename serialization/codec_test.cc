@@ -560,6 +560,14 @@ std::string IsaMarkdown() {
       "# The instruction set\n\n"
       "Generated from `serialization/isa/isa.def`, which also explains operands and classes; a test compares the "
       "two.\n\n"
+      "An instruction means the same however it runs. [Machine code of functions](control.md), where a file has some, "
+      "gives "
+      "the same\nresults, pays fuel for the same calls and backward jumps, and ends with the same errors. With "
+      "[variants for "
+      "batches](batching.md)\na kernel call may wait: its results have their shapes at once, and their elements when "
+      "`get_element`, a kernel that gives a scalar,\na kernel that updates a tensor, or the caller of the entry needs "
+      "them. "
+      "An error of such a call is the run's, with the place of the call.\n\n"
       "| code | instruction | operands | flow | meaning |\n|---|---|---|---|---|\n";
   constexpr const char* kFlows[] = {"next", "jump", "branch", "switch", "call", "return", "stop"};
   auto view = [](std::string_view text) { return absl::string_view(text.data(), text.size()); };
