@@ -1,7 +1,9 @@
 """Builds the wheels, without a network: bazel makes the library, this puts it and what it needs into a zip file.
 
 The libraries that not every Linux has come along beside it; its RPATH finds them there. The same tree gives the same
-bytes.
+bytes. As a command it makes the runtime's wheel for aarch64, whose libraries `./run build --cpu aarch64` has built:
+
+    python3 python/wheels.py FOLDER
 """
 
 import base64
@@ -10,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import zipfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -22,47 +25,77 @@ def version():
         return re.search(r'kVersion = "([^"]+)"', file.read()).group(1)
 
 
-def built(target):
+def output(*command):
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+class Host:
+    """This machine: where bazel puts what it builds for it, and which libraries a library needs."""
+    name, folder = "x86_64", "bazel-bin"
+
+    def needed(self, library):
+        """Names and paths of the libraries that come along."""
+        found = re.findall(r"^\s*(\S+) => (/\S+)", output("ldd", library), re.MULTILINE)
+        return sorted((name, path) for name, path in found if not SYSTEM.match(name))
+
+
+class AArch64:
+    """64-bit ARM, by the cross build: its libraries are those of the sysroot."""
+    name, folder = "aarch64", "bazel-aarch64-bin"
+    places = [os.path.join(ROOT, "build/aarch64/sysroot", place) for place in
+              ("usr/lib/aarch64-linux-gnu", "lib/aarch64-linux-gnu")]
+
+    def needed(self, library):
+        found, pending = {}, [library]
+        while pending:
+            for name in re.findall(r"NEEDED.*\[(.*)\]", output("llvm-readelf-19", "-d", pending.pop())):
+                if SYSTEM.match(name) or name in found:
+                    continue
+                paths = [os.path.join(place, name) for place in self.places if os.path.exists(os.path.join(place, name))]
+                if not paths:
+                    raise FileNotFoundError(f"no {name} in {' or '.join(self.places)}, which {library} needs")
+                found[name] = paths[0]
+                pending.append(paths[0])
+        return sorted(found.items())
+
+
+def built(target, machine=Host()):
     """The file that bazel made of a label."""
-    return os.path.join(ROOT, "bazel-bin", target.removeprefix("//").replace(":", "/"))
+    return os.path.join(ROOT, machine.folder, target.removeprefix("//").replace(":", "/"))
 
 
 def needed(library):
-    """Paths of the libraries that come along."""
-    lines = subprocess.run(["ldd", library], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
-    found = [match.groups() for line in lines if (match := re.match(r"\s*(\S+) => (/\S+)", line))]
-    return sorted((name, path) for name, path in found if not SYSTEM.match(name))
+    return Host().needed(library)
 
 
 # The glibc, 2.x, of the systems whose libstdc++ has GLIBCXX_3.4.n, by n: the policies of auditwheel.
 _GLIBC_OF_LIBSTDCXX = {28: 31, 29: 34, 30: 35}
 
 
-def tag(libraries):
+def tag(libraries, machine=Host()):
     """The oldest systems that have what the libraries need: manylinux_2_x, where x is the minor version of their glibc."""
-    symbols = "".join(subprocess.run(["objdump", "-T", path], stdout=subprocess.PIPE, text=True, check=True).stdout
-                      for path in libraries)
+    symbols = "".join(output("llvm-objdump-19", "-T", path) for path in libraries)
     glibc = max(int(minor) for minor in re.findall(r"\bGLIBC_2\.(\d+)", symbols))
     for patch in map(int, re.findall(r"\bGLIBCXX_3\.4\.(\d+)", symbols)):
         glibc = max(glibc, *(_GLIBC_OF_LIBSTDCXX[known] for known in _GLIBC_OF_LIBSTDCXX if known <= patch), 0)
-    return f"manylinux_2_{glibc}_x86_64"
+    return f"manylinux_2_{glibc}_{machine.name}"
 
 
 class Wheel:
     """`folder`: of the project, below this one; `package`: in it; `targets`: of its libraries; `entry_points`: objects of
-    the package or of a module by name, by group; `modules`: files beside the package."""
+    the package or of a module by name, by group; `modules`: files beside the package; `machine`: that it is for."""
 
-    def __init__(self, folder, name, package, targets, summary, requires, entry_points=None, modules=()):
+    def __init__(self, folder, name, package, targets, summary, requires, entry_points=None, modules=(), machine=Host()):
         self.folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), folder)
         self.name, self.package, self.targets = name, package, targets
         self.summary, self.requires, self.entry_points = summary, requires, entry_points or {}
-        self.modules = modules
+        self.modules, self.machine = modules, machine
 
     def build_library(self):
         subprocess.run(["bazel", "build", "--ui_event_filters=-info", "--noshow_progress", *self.targets], cwd=ROOT, check=True)
 
     def files(self, editable):
-        libraries = [built(target) for target in self.targets]
+        libraries = [built(target, self.machine) for target in self.targets]
         if editable:
             for library in libraries:
                 link = os.path.join(self.folder, self.package, os.path.basename(library))
@@ -78,7 +111,7 @@ class Wheel:
         for path in sorted(paths):
             if path.endswith((".py", ".pyi", "py.typed")):
                 yield os.path.relpath(path, self.folder), self.read(path)
-        for file, path in sorted({(os.path.basename(path), path) for path in libraries}.union(*map(needed, libraries))):
+        for file, path in sorted({(os.path.basename(path), path) for path in libraries}.union(*map(self.machine.needed, libraries))):
             yield f"{self.package}/{file}", self.read(path)
 
     def read(self, path):
@@ -106,9 +139,9 @@ class Wheel:
 
     def build(self, directory, editable):
         """Writes the wheel into `directory` and returns its name. The library has been built."""
-        libraries = [built(target) for target in self.targets]
-        libraries += [path for library in libraries for _, path in needed(library)]
-        platform = f"py3-none-{tag(libraries)}"
+        libraries = [built(target, self.machine) for target in self.targets]
+        libraries += [path for library in libraries for _, path in self.machine.needed(library)]
+        platform = f"py3-none-{tag(libraries, self.machine)}"
         stem = f"{self.package}-{version()}"
         info = f"{stem}.dist-info"
         record = []
@@ -132,11 +165,18 @@ class Wheel:
         return os.path.basename(path)
 
 
-RUNTIME = Wheel("runtime", "relayvm-runtime", "relayvm_runtime", ["//capi:librelayvm.so.1", "//capi:librelayvm_python_signals.so"],
-                "Runs compiled Relay programs",
-                ["numpy>=1.24"])
+def runtime(machine):
+    return Wheel("runtime", "relayvm-runtime", "relayvm_runtime",
+                 ["//capi:librelayvm.so.1", "//capi:librelayvm_python_signals.so"], "Runs compiled Relay programs",
+                 ["numpy>=1.24"], machine=machine)
+
+
+RUNTIME = runtime(Host())
 COMPILER = Wheel("compiler", "relayvm", "relayvm", ["//capi/compiler:librelayvm_compiler.so.1"],
                  "Compiles and runs Relay programs", ["relayvm-runtime", "tqdm>=4.66"],
                  {"torch_dynamo_backends": {"relayvm": "relayvm.torch:backend"},
                   "pygments.lexers": {"relay": "relayvm_pygments:RelayLexer"}},
                  modules=["relayvm_pygments.py"])
+
+if __name__ == "__main__":
+    print(os.path.join(sys.argv[1], runtime(AArch64()).build(sys.argv[1], editable=False)))

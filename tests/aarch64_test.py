@@ -1,11 +1,15 @@
 """The runtime for aarch64, run by qemu: executables, native and portable, give what they give on this machine."""
 
 import concurrent.futures
+import glob
 import os
+import re
 import shutil
 import stat
+import sys
 import tempfile
 import unittest
+import zipfile
 from unittest import mock
 
 import numpy as np
@@ -40,6 +44,58 @@ class Files(relayvm.TestCase):
         self.assertLessEqual(libraries, {"libm.so.6", "libgcc_s.so.1", "libc.so.6", "ld-linux-aarch64.so.1"})
         print(f"        relayvm-run: {os.path.getsize(RUNTIME)} bytes for aarch64, "
               f"{os.path.getsize(relayvm.RUNTIME)} for this machine (with symbols)")
+
+
+@needs_runtime
+class Wheel(relayvm.TestCase):
+    """The wheel of the runtime that `./run build --cpu aarch64` makes."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        with open(os.path.join(relayvm.ROOT, "build/aarch64/wheel"), encoding="utf-8") as file:
+            self.wheel = os.path.join(relayvm.ROOT, file.read().strip())
+        self.site = os.path.join(self.folder, "site")
+        with zipfile.ZipFile(self.wheel) as archive:
+            archive.extractall(self.site)
+
+    def test_it_has_the_libraries_that_it_needs(self):
+        self.assertRegex(os.path.basename(self.wheel), r"^relayvm_runtime-[\d.]+-py3-none-manylinux_2_\d+_aarch64\.whl$")
+        package = os.path.join(self.site, "relayvm_runtime")
+        libraries = [name for name in os.listdir(package) if ".so" in name]
+        self.assertIn("librelayvm.so.1", libraries)
+        for library in libraries:
+            described = relayvm.must("llvm-readelf-19", "-h", "-d", os.path.join(package, library))
+            self.assertIn("AArch64", described)
+            needed = re.findall(r"NEEDED.*\[(.*)\]", described)
+            self.assert_none([name for name in needed if name.startswith("libabsl") and name not in libraries])
+
+    @needs_qemu
+    @unittest.skipUnless(os.environ.get("RELAYVM_SOAK"), "without --long no Python for aarch64 is fetched")
+    def test_python_runs_an_executable(self):
+        root = os.path.join(self.folder, "root")
+        relayvm.must(os.path.join(relayvm.ROOT, "third_party/aarch64/fetch_sysroot"), root, "python3.11-minimal", "libpython3.11-minimal",
+                     "libpython3.11-stdlib", "libexpat1", "zlib1g", "libffi8", "libbz2-1.0", "liblzma5", "libssl3", "libc6",
+                     "libgcc-s1", "libstdc++6")
+        relayvm.must(sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "--platform",
+                     "manylinux2014_aarch64", "--platform", "manylinux_2_28_aarch64", "--python-version", "3.11", "numpy", "-d", self.folder)
+        for path in glob.glob(os.path.join(self.folder, "numpy-*.whl")):
+            with zipfile.ZipFile(path) as archive:
+                archive.extractall(self.site)
+        source = os.path.join(self.folder, "walk.relay")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write("def @main(%x: Tensor[(n), float32], %k: int32) -> Tensor[(n), float32] "
+                       "{ if (%k <= 0) { %x } else { @main(%x * %x, %k - 1) } }")
+        program = os.path.join(self.folder, "walk.py")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write("import sys, numpy, platform, relayvm_runtime\n"
+                       "program = relayvm_runtime.load(sys.argv[1])\n"
+                       "print(platform.machine(), program(numpy.array([1, 2, 3], numpy.float32), 2).tolist())\n")
+        for options in NATIVE, PORTABLE:
+            model = relayvm.compile_file(source, os.path.join(self.folder, "walk.rvm"), extra=options)
+            self.assertEqual(relayvm.must(QEMU, "-cpu", CPU, "-L", root, "-E", f"PYTHONPATH={self.site}",
+                                          os.path.join(root, "usr/bin/python3.11"), program, model), "aarch64 [1.0, 16.0, 81.0]\n")
 
 
 @needs_runtime
