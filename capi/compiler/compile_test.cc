@@ -93,15 +93,16 @@ TEST(ImportTest, Formats) {
     return std::string(rvm_compilation_message(Compilation(imported).get()));
   };
   EXPECT_EQ(message(rvm_import("keras", "x", 1, nullptr)),
-            "error: saw the format `keras`; expected onnx, torch, tflite, gguf or transformers\n");
+            "error: saw the format `keras`; expected onnx, torch, tflite, stablehlo, gguf or transformers\n");
   EXPECT_EQ(message(rvm_import(nullptr, "x", 1, nullptr)),
-            "error: saw the format NULL; expected onnx, torch, tflite, gguf or transformers\n");
+            "error: saw the format NULL; expected onnx, torch, tflite, stablehlo, gguf or transformers\n");
   EXPECT_EQ(message(rvm_import("gguf", "x", 1, nullptr)), "error: saw a file that begins with `x`; expected GGUF\n");
   EXPECT_EQ(message(rvm_import("onnx", nullptr, 0, nullptr)),
             "error: saw NULL; expected the bytes or the path of a model\n");
   EXPECT_EQ(message(rvm_import_file(nullptr, "model.bin", nullptr)),
-            "error: `model.bin` is no model; expected an .onnx, .pt2, .tflite, .gguf or config.json file\n");
-  for (const char* format : {"onnx", "torch", "tflite"}) {
+            "error: `model.bin` is no model; expected an .onnx, .pt2, .tflite, .mlirbc, .stablehlo, .gguf or "
+            "config.json file\n");
+  for (const char* format : {"onnx", "torch", "tflite", "stablehlo"}) {
     std::string said = message(rvm_import_file(format, "/nowhere/model.bin", nullptr));
     EXPECT_TRUE(said.find("/nowhere/model.bin") != std::string::npos) << said;
     EXPECT_EQ(rvm_compilation_text(Compilation(rvm_import(format, "x", 1, nullptr)).get()), nullptr);

@@ -16,6 +16,7 @@
 #include "compiler/import/checkpoint/import.h"
 #include "compiler/import/mapped_file.h"
 #include "compiler/import/onnx/import.h"
+#include "compiler/import/stablehlo/import.h"
 #include "compiler/import/tflite/import.h"
 #include "compiler/import/torch/import.h"
 
@@ -32,15 +33,23 @@ constexpr Format kFormats[] = {
     {"torch", ".pt2", torch::Import},
     {"tflite", ".tflite",
      [](const FileBytes& file, const ImportOptions& options) { return tflite::Import(file.bytes, options); }},
+    {"stablehlo", ".mlirbc",
+     [](const FileBytes& file, const ImportOptions& options) { return stablehlo::Import(file.bytes, options); }},
+    {"stablehlo", ".stablehlo",
+     [](const FileBytes& file, const ImportOptions& options) { return stablehlo::Import(file.bytes, options); }},
     {"gguf", ".gguf", checkpoint::ImportGguf},
     {"transformers", kFolderFile, checkpoint::ImportFolder},
 };
 
+// A format with several endings has a row for each, one behind the other.
 std::string ListOf(std::string_view Format::* field) {
   std::string list;
+  std::string_view last;
   for (const Format& format : kFormats) {
+    if (format.*field == last) continue;
+    last = format.*field;
     const bool is_last = &format == &std::end(kFormats)[-1];
-    absl::StrAppend(&list, list.empty() ? "" : is_last ? " or " : ", ", Abseil(format.*field));
+    absl::StrAppend(&list, list.empty() ? "" : is_last ? " or " : ", ", Abseil(last));
   }
   return list;
 }

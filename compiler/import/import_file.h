@@ -15,7 +15,7 @@
 
 namespace rvm::importing {
 
-// A format of models.
+// A format of models, with one ending of its files.
 struct Format {
   std::string_view name;    // "onnx"
   std::string_view ending;  // of its files: ".onnx"; without a dot, their whole name

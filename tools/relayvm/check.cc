@@ -49,7 +49,7 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kCheckVerb = {
     .name = "check",
     .summary = "report the errors of a program",
-    .usage = "FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.gguf|FOLDER|FILE.json [options]",
+    .usage = "FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.gguf|FOLDER|FILE.json [options]",
     .options = kOptions,
     .more = R"(
 Parses and types the program. Weights need not be there: a free variable has its annotation.

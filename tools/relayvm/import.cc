@@ -66,10 +66,10 @@ absl::StatusOr<driver::ProgramFiles> ReadImports(const Options& options) {
         return given.starts_with("@") && dot != std::string::npos && given.substr(1, dot - 1) == imported.name;
       });
       if (line == lines.end()) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "`", std::string(option.name), "`: saw `", given,
-            "`; expected an input of an .onnx, .pt2 or .tflite model that is compiled, or @NAME.INPUT of one that "
-            "`--import NAME=FILE` names"));
+        return absl::InvalidArgumentError(absl::StrCat("`", std::string(option.name), "`: saw `", given,
+                                                       "`; expected an input of an .onnx, .pt2, .tflite or .mlirbc "
+                                                       "model that is compiled, or @NAME.INPUT of one that "
+                                                       "`--import NAME=FILE` names"));
       }
       line->options.push_back({.name = std::string(option.name.substr(2)), .value = given.substr(dot + 1), .span = {}});
     }
@@ -138,8 +138,9 @@ absl::Status WriteExecutable(const std::string& path, const std::string& output,
 
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
-  RVM_ASSIGN_OR_RETURN(std::string path,
-                       OneFile(options, "an .onnx, .pt2, .tflite or .gguf file, or a folder with a config.json"));
+  RVM_ASSIGN_OR_RETURN(
+      std::string path,
+      OneFile(options, "an .onnx, .pt2, .tflite, .mlirbc or .gguf file, or a folder with a config.json"));
   std::string stem(importing::ModelStem(path));
   std::string output = options.Value("-o", absl::StrCat(stem, ".relay"));
   if (output.ends_with(".rvm")) {
@@ -172,7 +173,9 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kImportVerb = {
     .name = "import",
     .summary = "turn a model into a program",
-    .usage = "FILE.onnx|FILE.pt2|FILE.tflite|FILE.gguf|FOLDER [-o FILE.relay --params FILE.safetensors | -o FILE.rvm]",
+    .usage =
+        "FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.gguf|FOLDER [-o FILE.relay --params FILE.safetensors | -o "
+        "FILE.rvm]",
     .options = kOptions,
     .more = R"(
 `compile`, `run`, `check`, `bench` and `profile` take a model as it is, too. A .pt2 file is what

@@ -16,12 +16,12 @@
 
 namespace rvm::tools {
 
-inline constexpr OptionSpec kFreezeOption = {
-    "--freeze", "NAME=VALUE",
-    "of an .onnx, .pt2 or .tflite model: an input that always has this value: 3, 1.5, true, 1,80 or @FILE.npy"};
+inline constexpr OptionSpec kFreezeOption = {"--freeze", "NAME=VALUE",
+                                             "of an .onnx, .pt2, .tflite or .mlirbc model: an input that always has "
+                                             "this value: 3, 1.5, true, 1,80 or @FILE.npy"};
 inline constexpr OptionSpec kShapeOption = {
     "--shape", "NAME=EXTENTS",
-    "of an .onnx, .pt2 or .tflite model: other extents of an input, as in 1,n,80; `?` is unknown"};
+    "of an .onnx, .pt2, .tflite or .mlirbc model: other extents of an input, as in 1,n,80; `?` is unknown"};
 
 // By the options above. The error names the file. `sources`: see importing::ImportOptions.
 absl::StatusOr<importing::ImportedModel> ImportModel(const std::string& path, const Options& options,
@@ -39,7 +39,7 @@ void ShowWarnings(const driver::ProgramFiles& files);
 
 // The programs that ReadProgram reads, as messages name them.
 inline constexpr std::string_view kProgramFiles =
-    "a .relay, .onnx, .pt2, .tflite or .gguf file, or a folder with a config.json";
+    "a .relay, .onnx, .pt2, .tflite, .mlirbc or .gguf file, or a folder with a config.json";
 // Returns the path of a program without its ending, or without a `/` at the end.
 std::string ProgramStem(const std::string& path);
 

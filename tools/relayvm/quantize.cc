@@ -131,7 +131,8 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kQuantizeVerb = {
     .name = "quantize",
     .summary = "store and multiply weights in fewer bits, where that gains",
-    .usage = "FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.gguf|FOLDER [-o FILE.rvm|FILE.relay] [options]",
+    .usage =
+        "FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.gguf|FOLDER [-o FILE.rvm|FILE.relay] [options]",
     .options = kOptions,
     .more = R"(
 Products, convolutions and embeddings with constant float32 weights are quantised, wherever they stand: in recursive

@@ -410,7 +410,9 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kReportVerb = {
     .name = "report",
     .summary = "write everything about a program to one HTML page",
-    .usage = "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.gguf|FOLDER [-o FILE.html] [options] [VALUE...]",
+    .usage =
+        "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.gguf|FOLDER [-o FILE.html] [options] "
+        "[VALUE...]",
     .options = kOptions,
     .more = R"(
 The page has signatures, sizes, kernels with their schedules, the memory forecast and the graph of the program. If

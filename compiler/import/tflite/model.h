@@ -10,9 +10,13 @@
 
 #include "absl/status/statusor.h"
 #include "base/data_type.h"
-#include "compiler/import/tflite/flatbuffer.h"
+#include "compiler/import/flatbuffer.h"
 
 namespace rvm::tflite {
+
+using importing::Bytes;
+using importing::flatbuffer::Buffer;
+using importing::flatbuffer::Table;
 
 struct Tensor {
   std::string_view name;

@@ -66,7 +66,7 @@ _lib = declare(load("librelayvm_compiler.so.1", os.path.dirname(__file__), "RELA
 })
 
 
-_MODELS = (".onnx", ".pt2", ".tflite", ".gguf", "config.json")  # the endings of files that rvm_import_file reads
+_MODELS = (".onnx", ".pt2", ".tflite", ".mlirbc", ".stablehlo", ".gguf", "config.json")  # the endings of files that rvm_import_file reads
 
 
 class Diagnostic:
@@ -432,10 +432,30 @@ def import_tflite(model, *, inputs=None, freeze=None):
     return _import("tflite", model, inputs, freeze)
 
 
+def import_stablehlo(model, *, inputs=None, freeze=None):
+    """Imports a StableHLO program as a Module.
+
+    model: a path or bytes: a portable artifact (MLIR bytecode, `.mlirbc`), or what `Exported.serialize()` of jax.export
+    returned. inputs, freeze: as of import_onnx. Raises ImportFailed.
+    """
+    return _import("stablehlo", model, inputs, freeze)
+
+
+def import_jax(function, *args, inputs=None, freeze=None):
+    """Imports a function of JAX, or a jax.export.Exported, as a Module.
+
+    args: example arguments, arrays or jax.ShapeDtypeStruct, in lists, tuples and dicts as the function takes them; the
+    leaves are the parameters of `@main`, in order. Extents of jax.export.symbolic_shape keep their names. inputs, freeze:
+    as of import_onnx. Raises ImportFailed. JAX is loaded only for this.
+    """
+    from ._jax import exported_bytes
+    return _import("stablehlo", exported_bytes(function, args), inputs, freeze)
+
+
 def import_file(path, *, inputs=None, freeze=None):
     """Imports a model of any format that `relayvm import` takes, as a Module.
 
-    path: an .onnx, .pt2, .tflite or .gguf file, or a folder with a config.json and .safetensors files. inputs, freeze: as
+    path: an .onnx, .pt2, .tflite, .mlirbc or .gguf file, or a folder with a config.json and .safetensors files. inputs, freeze: as
     of import_onnx; a model that is weights alone has no such options. Raises ImportFailed.
     """
     return _import(None, os.fspath(path), inputs, freeze)
@@ -480,8 +500,10 @@ def coverage(model, *, inputs=None, freeze=None):
 def _format(model):
     """The format of a model: of bytes by their beginning; None for a path whose ending says it."""
     if isinstance(model, (bytes, bytearray)):
-        starts = {b"PK": "torch", b"GG": "gguf"}
-        return starts.get(bytes(model[:2])) or ("tflite" if model[4:8] == b"TFL3" else "onnx")
+        starts = {b"PK": "torch", b"GG": "gguf", b"ML": "stablehlo"}
+        root = int.from_bytes(model[:4], "little")  # of what jax.export serialized; ONNX begins with tags of fields
+        is_exported = root % 4 == 0 and root < len(model) and b"ML\xefR" in model
+        return starts.get(bytes(model[:2])) or ("tflite" if model[4:8] == b"TFL3" else "stablehlo" if is_exported else "onnx")
     path = os.fspath(model)
     return None if _is_model(path) and not path.endswith(".onnx") else "onnx"
 

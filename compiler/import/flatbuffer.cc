@@ -1,10 +1,11 @@
-#include "compiler/import/tflite/flatbuffer.h"
+#include "compiler/import/flatbuffer.h"
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
-namespace rvm::tflite {
+namespace rvm::importing::flatbuffer {
 
 // A table begins with the distance back to its vtable: its own size, that of the table, then an offset for each field.
 std::optional<uint64_t> Table::Place(int field) const {
@@ -20,10 +21,8 @@ std::optional<uint64_t> Table::Place(int field) const {
   return offset == 0 ? std::nullopt : std::optional(at_ + offset);
 }
 
-Bytes Table::Elements(int field, uint64_t size) const {
-  const std::optional<uint64_t> place = Place(field);
-  if (!place) return {};
-  const uint64_t at = buffer_->Follow(*place), count = buffer_->Read<uint32_t>(at), all = buffer_->bytes.size();
+Bytes Table::ElementsAt(uint64_t at, uint64_t size) const {
+  const uint64_t count = buffer_->Read<uint32_t>(at), all = buffer_->bytes.size();
   const bool is_inside = !buffer_->is_malformed && at + 4 <= all && count <= (all - at - 4) / size;
   if (!is_inside || count * size > buffer_->budget) {
     buffer_->is_malformed = true;
@@ -33,14 +32,34 @@ Bytes Table::Elements(int field, uint64_t size) const {
   return buffer_->bytes.subspan(at + 4, count * size);
 }
 
-std::vector<Table> Table::Children(int field) const {
+Bytes Table::Elements(int field, uint64_t size) const {
+  const std::optional<uint64_t> place = Place(field);
+  return place ? ElementsAt(buffer_->Follow(*place), size) : Bytes();
+}
+
+std::vector<uint64_t> Table::Offsets(int field) const {
   const std::optional<uint64_t> place = Place(field);
   const Bytes offsets = Elements(field, 4);
-  std::vector<Table> children;
-  if (!place || offsets.empty()) return children;
+  std::vector<uint64_t> places;
+  if (!place || offsets.empty()) return places;
   const uint64_t first = buffer_->Follow(*place) + 4;
-  for (uint64_t i = 0; i < offsets.size() / 4; ++i) children.emplace_back(buffer_, buffer_->Follow(first + 4 * i));
+  for (uint64_t i = 0; i < offsets.size() / 4; ++i) places.push_back(buffer_->Follow(first + 4 * i));
+  return places;
+}
+
+std::vector<Table> Table::Children(int field) const {
+  std::vector<Table> children;
+  for (uint64_t place : Offsets(field)) children.emplace_back(buffer_, place);
   return children;
 }
 
-}  // namespace rvm::tflite
+std::vector<std::string_view> Table::Texts(int field) const {
+  std::vector<std::string_view> texts;
+  for (uint64_t place : Offsets(field)) {
+    const Bytes bytes = ElementsAt(place, 1);
+    texts.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  return texts;
+}
+
+}  // namespace rvm::importing::flatbuffer

@@ -1,7 +1,7 @@
 // Tables of a FlatBuffers file, read in place. Each offset is checked where it is followed; what lies outside of the
 // bytes reads as absent, and the file is marked as malformed.
-#ifndef RVM_COMPILER_IMPORT_TFLITE_FLATBUFFER_H_
-#define RVM_COMPILER_IMPORT_TFLITE_FLATBUFFER_H_
+#ifndef RVM_COMPILER_IMPORT_FLATBUFFER_H_
+#define RVM_COMPILER_IMPORT_FLATBUFFER_H_
 
 #include <bit>
 #include <cstddef>
@@ -14,9 +14,8 @@
 
 #include "compiler/import/file_bytes.h"
 
-namespace rvm::tflite {
+namespace rvm::importing::flatbuffer {
 
-using importing::Bytes;
 static_assert(std::endian::native == std::endian::little, "FlatBuffers are little-endian");
 
 // The bytes of a file, and whether an offset has left them.
@@ -65,6 +64,7 @@ class Table {
     return place ? Table(buffer_, buffer_->Follow(*place)) : Table();
   }
   std::vector<Table> Children(int field) const;
+  std::vector<std::string_view> Texts(int field) const;
   template <typename T>
   std::vector<T> Numbers(int field) const {
     const Bytes bytes = Elements(field, sizeof(T));
@@ -77,11 +77,15 @@ class Table {
 
  private:
   std::optional<uint64_t> Place(int field) const;
+  // Returns where the elements of a vector of offsets point to.
+  std::vector<uint64_t> Offsets(int field) const;
+  // The bytes of the vector at `at`.
+  Bytes ElementsAt(uint64_t at, uint64_t size) const;
 
   Buffer* buffer_ = nullptr;
   uint64_t at_ = 0;
 };
 
-}  // namespace rvm::tflite
+}  // namespace rvm::importing::flatbuffer
 
-#endif  // RVM_COMPILER_IMPORT_TFLITE_FLATBUFFER_H_
+#endif  // RVM_COMPILER_IMPORT_FLATBUFFER_H_
