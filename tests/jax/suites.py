@@ -136,7 +136,7 @@ def network_functions():
     yield "lax.cumsum reverse", lambda a: lax.cumsum(a, axis=0, reverse=True), [x]
     yield "lax.associative_scan", lambda a: lax.associative_scan(jnp.multiply, a, axis=1), [x]
     image, kernel = floats(2, 3, 8, 9), floats(4, 3, 3, 2)
-    for strides, padding, lhs, rhs in (((1, 1), "SAME", None, None), ((2, 1), "VALID", None, None), ((1, 2), [(1, 2), (0, 1)], None, (2, 1)), ((1, 1), [(1, 1), (2, 0)], (2, 3), None), ((1, 1), [(-1, 1), (0, -1)], None, None)):
+    for strides, padding, lhs, rhs in (((1, 1), "SAME", None, None), ((2, 1), "VALID", None, None), ((1, 2), [(1, 2), (0, 1)], None, (2, 1)), ((1, 1), [(1, 1), (2, 0)], (2, 3), None), ((1, 1), [(-1, 0), (0, -1)], None, None)):
         yield f"conv {strides} {padding} {lhs} {rhs}", lambda a, b, s=strides, p=padding, l=lhs, r=rhs: lax.conv_general_dilated(a, b, s, p, l, r), [image, kernel]
     yield "conv NHWC", lambda a, b: lax.conv_general_dilated(a, b, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")), [floats(2, 8, 9, 3), floats(3, 2, 3, 4)]
     yield "conv groups", lambda a, b: lax.conv_general_dilated(a, b, (1, 1), "SAME", feature_group_count=2), [floats(2, 4, 8, 9), floats(6, 2, 3, 3)]
