@@ -1,5 +1,7 @@
 """Tokenizers as programs, beside the tokens of the package `tokenizers` (tests/tokenizers/make.py writes them)."""
 
+import base64
+import importlib
 import json
 import os
 import tempfile
@@ -11,7 +13,8 @@ import python_test
 import relayvm as tools
 
 FIXTURES = os.path.join(tools.ROOT, "tests", "tokenizers")
-NAMES = ("gpt2", "llama3")
+BYTE_LEVEL = ("gpt2", "llama3", "whole")
+NAMES = (*BYTE_LEVEL, "bert", "bert_cased", "t5", "albert")
 
 
 def as_bytes(text):
@@ -24,11 +27,11 @@ class Tokenizers(python_test.WithPackages, tools.TestCase):
         return self.vm.compile(module, entries=["encode", "decode", "bytes_of_token"], **options)
 
     def compare(self, program, lines):
-        for text, expected in lines:
+        for text, expected, decoded in lines:
             with self.subTest(repr(text)):
                 tokens = program["encode"](as_bytes(text))
                 self.assertEqual([int(token) for token in tokens], expected)
-                self.assertEqual(bytes(program["decode"](numpy.array(expected, "int32"))).decode(), text)
+                self.assertEqual(bytes(program["decode"](numpy.array(expected, "int32"))).decode(), decoded)
 
     def test_lines(self):
         for name in NAMES:
@@ -45,12 +48,12 @@ class Tokenizers(python_test.WithPackages, tools.TestCase):
         with open(path, encoding="utf-8") as file:
             many = json.load(file)
         for name in NAMES:
-            self.compare(self.program(name), list(zip(many["lines"], many[name])))
+            self.compare(self.program(name), list(zip(many["lines"], many[name], many[f"{name}_decoded"])))
 
     def test_any_bytes(self):
         """What is no UTF-8 has tokens, too, and comes back as it was; tokens that are unknown have no bytes."""
         dice = numpy.random.default_rng(5)
-        for name in NAMES:
+        for name in BYTE_LEVEL:
             program = self.program(name)
             for size in (0, 1, 2, 3, 7, 40, 300):
                 text = dice.integers(0, 256, size).astype("uint8")
@@ -58,6 +61,27 @@ class Tokenizers(python_test.WithPackages, tools.TestCase):
             for token in (-1, 600, 2**31 - 1):
                 self.assertEqual(len(program["bytes_of_token"](token)), 0)
             self.assertEqual(bytes(program["bytes_of_token"](0)), b"<|end|>")
+
+    def test_bytes_that_are_no_text(self):
+        """Tokenizers of characters give some tokens for what is no UTF-8, in bounds, and end."""
+        dice = numpy.random.default_rng(6)
+        for name in set(NAMES) - set(BYTE_LEVEL):
+            program = self.program(name)
+            for size in (0, 1, 2, 3, 7, 40, 300):
+                tokens = program["encode"](dice.integers(0, 256, size).astype("uint8"))
+                self.assertTrue(all(0 <= int(token) < 1000 for token in tokens))
+            for token in (-1, 1000, 2**31 - 1):
+                self.assertEqual(len(program["bytes_of_token"](token)), 0)
+            self.assertEqual(len(program["decode"](numpy.zeros(0, "int32"))), 0)
+
+    def test_first_tokens(self):
+        """A token has no blank before it if it is the first of a text."""
+        for name, token in (("bert", "the"), ("t5", "\u2581the")):
+            config = self.fixture(name)["model"]["vocab"]
+            number = config[token] if isinstance(config, dict) else [text for text, _ in config].index(token)
+            program = self.program(name)
+            self.assertEqual(bytes(program["decode"](numpy.array([number, number], "int32"))), b"the the")
+            self.assertEqual(bytes(program["bytes_of_token"](number)), b" the")
 
     def test_text_in_text_out(self):
         """A program with a tokenizer and a model of its own: what follows a text, as text, in one file."""
@@ -74,7 +98,7 @@ def @main(%text: Tensor[(n), uint8], %limit: int32) -> Tensor[(?), uint8] {
 }
 """, imports={"words": tokenizer})
         with open(os.path.join(FIXTURES, "gpt2_lines.json"), encoding="utf-8") as file:
-            text, tokens = next(line for line in json.load(file) if line[1])
+            text, tokens, _ = next(line for line in json.load(file) if line[1])
         text_of = self.program("gpt2")["decode"]
         expected, last, token = [], tokens[-1], 1
         for _ in range(6):
@@ -103,7 +127,7 @@ def @main(%text: Tensor[(n), uint8], %limit: int32) -> Tensor[(?), uint8] {
         config["model"]["byte_fallback"] = True
         config["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "a+"}, "behavior": "Isolated", "invert": False}
         shown = self.refusal(config)
-        self.assertIn('`normalizer.type`: saw "NFC"; expected null', shown)
+        self.assertIn('`normalizer.type`: saw "NFC"; expected "BertNormalizer" or "Lowercase"', shown)
         self.assertIn("`model.byte_fallback`: saw true; expected false", shown)
         self.assertIn('`pre_tokenizer.pattern`: saw "a+"; expected', shown)
         config = self.fixture()
@@ -112,8 +136,8 @@ def @main(%text: Tensor[(n), uint8], %limit: int32) -> Tensor[(?), uint8] {
         shown = self.refusal(config)
         self.assertIn("saw no token for 1 bytes, such as 97", shown)
         self.assertIn("`model.merges`: saw", shown)
-        config["model"] = {"type": "WordPiece", "vocab": {}}
-        self.assertIn('saw "WordPiece"; expected "BPE"', self.refusal(config))
+        config["model"] = {"type": "WordLevel", "vocab": {}}
+        self.assertIn('saw "WordLevel"; expected "BPE" or "WordPiece" or "Unigram"', self.refusal(config))
         self.assertIn("no JSON", self.refusal("{"))
         self.assertIn("no JSON", self.refusal("[" * 100000))
         self.assertIn("expected a JSON object", self.refusal("[]"))
@@ -146,9 +170,76 @@ def @main(%text: Tensor[(n), uint8], %limit: int32) -> Tensor[(?), uint8] {
                 (["pre_tokenizer"], {"type": "Split", "pattern": "a"}, '`pre_tokenizer.pattern`: saw "a"; expected an object'),
                 (["pre_tokenizer"], {"type": ["Split"]}, '`pre_tokenizer.type`: saw ["Split"]; expected')):
             with self.subTest(".".join(keys), saw=saw):
-                config = self.fixture()
-                place = config
-                for key in keys[:-1]:
-                    place = place[key]
-                place[keys[-1]] = saw
-                self.assertIn(expected, self.refusal(config))
+                self.assertIn(expected, self.refusal(self.changed("gpt2", keys, saw)))
+
+    def changed(self, name, keys, saw):
+        """A fixture with another value at a place."""
+        config = self.fixture(name)
+        place = config
+        for key in keys[:-1]:
+            place = place[key]
+        place[keys[-1]] = saw
+        return config
+
+    def test_refused_settings(self):
+        """Settings of WordPiece, Unigram and normalizers that are not supported or malformed."""
+        steps = lambda *kinds: {"type": "Sequence", "normalizers": [{"type": kind} for kind in kinds]}
+        mark = {"type": "Metaspace", "replacement": "_", "prepend_scheme": "first", "split": True}
+        charsmap = lambda data: {"type": "Precompiled", "precompiled_charsmap": data}
+        for name, keys, saw, expected in (
+                ("bert", ["model", "unk_token"], "none", '`model.unk_token`: saw "none"; expected a token'),
+                ("bert", ["model", "unk_token"], ["a"], '`model.unk_token`: saw ["a"]; expected a token'),
+                ("bert", ["model", "max_input_chars_per_word"], True, "`model.max_input_chars_per_word`: saw true; expected"),
+                ("bert", ["model", "continuing_subword_prefix"], "", '`model.continuing_subword_prefix`: saw ""; expected a text'),
+                ("bert", ["model", "vocab"], [["a", 1]], '`model.vocab`: saw [["a", 1]]; expected an object'),
+                ("bert", ["pre_tokenizer"], {"type": "Whitespace"}, 'saw "Whitespace"; expected "BertPreTokenizer"'),
+                ("bert", ["decoder"], None, '`decoder.type`: saw null; expected "WordPiece"'),
+                ("bert", ["added_tokens", 0, "normalized"], True, '`added_tokens, "[PAD]", normalized`: saw true; expected false'),
+                ("bert", ["normalizer"], steps("NFD"), "saw a decomposition that keeps accents"),
+                ("bert", ["normalizer"], steps("NFKD", "StripAccents", "NFC"), '`normalizer.type`: saw "NFC"; expected'),
+                ("bert", ["normalizer"], {"type": "Sequence", "normalizers": ["a"]}, '`normalizer.normalizers`: saw "a"'),
+                ("t5", ["normalizer"], {"type": "Replace", "pattern": {"String": "ab"}, "content": ""}, 'saw {"String": "ab"} and'),
+                ("t5", ["normalizer"], {"type": "Replace", "pattern": {"Regex": "a+"}, "content": ""}, 'saw {"Regex": "a+"} and'),
+                ("t5", ["normalizer"], charsmap("!"), "expected a table of SentencePiece in base 64"),
+                ("t5", ["normalizer"], charsmap([1]), "expected a table of SentencePiece in base 64"),
+                ("t5", ["normalizer"], charsmap(""), "the size of its table does not fit; expected"),
+                ("t5", ["normalizer"], charsmap("/////wAAAAA="), "the size of its table does not fit; expected"),
+                ("t5", ["model", "unk_id"], None, "`model.unk_id`: saw null; expected the number of a token"),
+                ("t5", ["model", "unk_id"], True, "`model.unk_id`: saw true; expected the number of a token"),
+                ("t5", ["model", "vocab"], {"a": 1}, '`model.vocab`: saw {"a": 1}; expected a list'),
+                ("t5", ["model", "vocab", 5], ["a"], '`model.vocab`: saw ["a"]; expected a text and its score'),
+                ("t5", ["model", "vocab", 5], ["a", True], '`model.vocab`: saw ["a", true]; expected a text and its score'),
+                ("t5", ["model", "vocab", 5], ["a", float("nan")], "expected a text and its score"),
+                ("t5", ["model", "vocab", 5], ["a", 10**400], "expected a text and its score"),
+                ("t5", ["model", "vocab", 5], [["a"], 1], '`model.vocab`: saw ["a"] with the number 5; expected'),
+                ("t5", ["model", "byte_fallback"], True, "saw true without a token for each byte"),
+                ("t5", ["pre_tokenizer"], None, 'saw no "Metaspace"; expected it'),
+                ("t5", ["pre_tokenizer"], {"type": "Sequence", "pretokenizers": [mark, {"type": "WhitespaceSplit"}]},
+                 'saw a step behind "Metaspace"'),
+                ("t5", ["pre_tokenizer"], {**mark, "replacement": "__"}, '`pre_tokenizer.replacement`: saw "__"; expected one'),
+                ("t5", ["pre_tokenizer"], {**mark, "prepend_scheme": "x"}, '`pre_tokenizer.prepend_scheme`: saw "x"; expected'),
+                ("t5", ["decoder"], {"type": "ByteLevel"}, '`decoder.type`: saw "ByteLevel"; expected "Metaspace"')):
+            with self.subTest(name, keys=keys, saw=saw):
+                self.assertIn(expected, self.refusal(self.changed(name, keys, saw)))
+
+    def test_damaged_tables(self):
+        """Prefixes of a table of SentencePiece, and tables with other bytes: a message, or a table."""
+        dice = numpy.random.default_rng(3)
+        config = self.fixture("t5")
+        step = next(step for step in config["normalizer"]["normalizers"] if step["type"] == "Precompiled")
+        table = base64.b64decode(step["precompiled_charsmap"])
+        damaged = [table[:size] for size in (0, 3, 4, 8, len(table) // 2, len(table) - 1)]
+        for _ in range(12):
+            other = bytearray(table)
+            for place in dice.integers(0, len(table), 30):
+                other[place] = dice.integers(0, 256)
+            damaged.append(bytes(other))
+        characters = importlib.import_module("relayvm._characters")
+        refused = 0
+        for data in damaged:
+            try:
+                characters.CharsMap(data)
+            except ValueError as error:
+                self.assertIn("its table", str(error))
+                refused += 1
+        self.assertGreater(refused, 5)
