@@ -30,6 +30,7 @@ from bert import compare as bert  # noqa: E402
 from control import compare as control  # noqa: E402
 from gpu import pack  # noqa: E402
 from gradients import compare as gradients  # noqa: E402
+from language import compare as language  # noqa: E402
 from operators import compare as operators  # noqa: E402
 from recurrent import compare as recurrent  # noqa: E402
 from vision import compare as vision  # noqa: E402
@@ -193,7 +194,7 @@ def memory(folder):
 TABLES = {"models": models, "vm": programs, "share": share, "load": load_time.table, "memory": memory,
           "kernels": kernels, "operators": operators.table, "gradients": gradients.table, "threads": python_threads.table, "calls": python_calls.table,
           "vision": vision.table, "recurrent": recurrent.table, "batching": batching.table, "bert": bert.table, "compile": compile_models.table,
-          "control": control.table}
+          "control": control.table, "language": language.table}
 
 
 def gpu(flags):

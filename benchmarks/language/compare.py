@@ -1,0 +1,287 @@
+"""Times a Llama with random weights, token by token and on prompts, beside ONNX Runtime and PyTorch; logits are compared first,
+and the runs of all alternate.
+
+RELAYVM_LANGUAGE: layers, width, inner width, heads, heads of keys and vocabulary instead of those of 125 million weights.
+RELAYVM_CONTEXTS: lengths of contexts instead of these, `8 512`. RELAYVM_THREADS: the number of threads, 1 unless given.
+"""
+
+import os
+import re
+import sys
+import time
+
+import numpy as np
+
+import relayvm
+from language import network
+
+CONTEXTS = (8, 512, 4000)
+PROMPTS = (8, 512)
+ROUNDS, TOKENS = 3, 16
+TOLERANCE = 1e-3  # of the largest logit
+FORMS = ("F32", "BF16", "Q8_0", "Q4_0")
+
+PROGRAM = """import "MODEL" as @model;
+def @logits(%tokens: Tensor[(t), int32]) -> Tensor[(VOCABULARY), float32] { (@model.read(@model.start(), %tokens)).1 }
+// Tokens behind a context of the same keys and values in each layer.
+def @tokens(%context: Tensor[(n, HEADS, SIZE), float32], %count: int32) -> List[int32] {
+  let (%cache, %logits) = @model.step((CACHE), 5);
+  @greedy(@model.step, %cache, %logits, [], %count)
+}
+"""
+READ = """def @main(%x: Tensor[(n), float32]) -> float32 { sum(%x) }
+"""
+
+
+def threads():
+    return int(os.environ.get("RELAYVM_THREADS", "1"))
+
+
+def random_tokens(count, vocabulary):
+    return np.random.default_rng(count).integers(0, vocabulary, count)
+
+
+def context_of(sizes, length):
+    dice = np.random.default_rng(length)
+    return dice.standard_normal((length, sizes.key_heads, sizes.head), "f4")
+
+
+class Ours:
+    """The model in RelayVM, with weights of a form."""
+
+    def __init__(self, folder, sizes, weights, form):
+        self.name, self.sizes, self.prefix = f"RelayVM {form}", sizes, f"{folder}/{form}"
+        os.makedirs(self.prefix)
+        if weights is None:
+            network.write_gguf(f"{self.prefix}/model.gguf", sizes, form)
+        else:
+            network.write_folder(f"{self.prefix}/model", sizes, weights, form)
+        text = PROGRAM.replace("MODEL", "model" if weights is not None else "model.gguf")
+        for name, value in (("VOCABULARY", sizes.vocabulary), ("HEADS", sizes.key_heads), ("SIZE", sizes.head),
+                            ("CACHE", ", ".join(["%context"] * 2 * sizes.layers))):
+            text = text.replace(name, str(value))
+        with open(f"{self.prefix}/main.relay", "w", encoding="utf-8") as file:
+            file.write(text)
+        self.executable = f"{self.prefix}/main.rvm"
+        relayvm.must(relayvm.COMPILER, "compile", f"{self.prefix}/main.relay", "-o", self.executable, "--entry", "logits", "--entry",
+                     "tokens")
+
+    def run(self, entry, *arguments, repeat=2):
+        """Seconds of the fastest run, inside the runtime, and what it prints."""
+        done = relayvm.run(relayvm.RUNTIME, self.executable, "--threads", threads(), "--entry", entry, "--repeat", repeat, "--out",
+                           f"{self.prefix}/out.npy", *arguments, timeout=3600)
+        if done.returncode != 0:
+            raise relayvm.ToolError(f"{self.name}: {done.stderr}")
+        return float(re.search(r"least ([0-9.]+) ms", done.stdout + done.stderr).group(1)) / 1e3
+
+    def prompt(self, length):
+        np.save(f"{self.prefix}/tokens.npy", random_tokens(length, self.sizes.vocabulary).astype("int32"))
+        return self.run("logits", f"@{self.prefix}/tokens.npy")
+
+    def logits(self, length):
+        self.prompt(length)
+        return np.load(f"{self.prefix}/out.npy")
+
+    def token(self, length):
+        """The difference of runs of several tokens and of one: the first step copies the context."""
+        np.save(f"{self.prefix}/context.npy", context_of(self.sizes, length))
+        seconds = [self.run_list(count) for count in (1, 1 + TOKENS)]
+        return (seconds[1] - seconds[0]) / TOKENS
+
+    def run_list(self, count):
+        done = relayvm.run(relayvm.RUNTIME, self.executable, "--threads", threads(), "--entry", "tokens", "--repeat", 3,
+                           f"@{self.prefix}/context.npy", count, timeout=3600)
+        if done.returncode != 0:
+            raise relayvm.ToolError(f"{self.name}: {done.stderr}")
+        return float(re.search(r"least ([0-9.]+) ms", done.stdout + done.stderr).group(1)) / 1e3
+
+
+class Exported:
+    """The model in ONNX Runtime; with `room`, its caches are of that many tokens and are written in place."""
+
+    def __init__(self, folder, sizes, weights, room):
+        import onnx  # pylint: disable=import-outside-toplevel
+        import onnxruntime  # pylint: disable=import-outside-toplevel
+
+        self.onnxruntime, self.sizes, self.room = onnxruntime, sizes, room
+        self.name = f"ONNX Runtime {onnxruntime.__version__}, {'GQA' if room else 'exported'}"
+        path = f"{folder}/{'fixed' if room else 'growing'}.onnx"
+        onnx.save(network.Builder(sizes, weights, room).make(), path)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads(), 1
+        options.log_severity_level = 4
+        self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+    def caches(self, length):
+        """Caches with the context, as values of the runtime, by their names."""
+        context = context_of(self.sizes, length).transpose(1, 0, 2)[None]
+        if self.room:
+            context = np.pad(context, [(0, 0), (0, 0), (0, self.room - length), (0, 0)])
+        # Each has memory of its own, which the values refer to.
+        self.arrays = {f"{kind}_{i}": context.copy("C") for i in range(self.sizes.layers) for kind in ("key", "value")}
+        return {name: self.onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in self.arrays.items()}
+
+    def step(self, tokens, caches, length):
+        """The logits behind tokens; caches become the next ones."""
+        binding = self.session.io_binding()
+        binding.bind_cpu_input("tokens", tokens[None].astype("int64"))
+        if self.room:
+            binding.bind_cpu_input("last", np.array([length + len(tokens) - 1], "int32"))
+            binding.bind_cpu_input("total", np.array(length + len(tokens), "int32"))
+        for name, value in caches.items():
+            binding.bind_ortvalue_input(f"past_{name}", value)
+        binding.bind_output("logits")
+        for name, value in caches.items():
+            if self.room:
+                binding.bind_ortvalue_output(name, value)
+            else:
+                binding.bind_output(name)
+        self.session.run_with_iobinding(binding)
+        logits, *rest = binding.get_outputs()
+        if not self.room:
+            caches.update(zip(list(caches), rest))
+        return logits.numpy()[0, 0]
+
+    def logits(self, length):
+        return self.step(random_tokens(length, self.sizes.vocabulary), self.caches(0), 0)
+
+    def prompt(self, length):
+        seconds = []
+        for _ in range(2):
+            caches = self.caches(0)
+            began = time.perf_counter()
+            self.step(random_tokens(length, self.sizes.vocabulary), caches, 0)
+            seconds.append(time.perf_counter() - began)
+        return min(seconds)
+
+    def token(self, length):
+        caches, token, seconds = self.caches(length), 5, []
+        for i in range(TOKENS + 1):
+            began = time.perf_counter()
+            token = int(self.step(np.array([token]), caches, length + i).argmax())
+            seconds.append(time.perf_counter() - began)
+        return sum(seconds[1:]) / TOKENS
+
+
+class Eager:
+    """The model in PyTorch, with caches that are joined at each step."""
+
+    def __init__(self, sizes, weights):
+        import torch  # pylint: disable=import-outside-toplevel
+
+        if not hasattr(torch, "nn"):  # the folder of tests that has its name
+            raise ImportError("no PyTorch", name="torch")
+        torch.set_num_threads(threads())
+        self.torch, self.sizes, self.name = torch, sizes, f"PyTorch {torch.__version__}"
+        self.weights = {name: torch.from_numpy(array) for name, array in weights.items()}
+        self.frequencies = torch.from_numpy((network.BASE ** (-np.arange(0, sizes.head, 2) / sizes.head)).astype("f4"))
+
+    def norm(self, x, name):
+        return self.torch.nn.functional.rms_norm(x, x.shape[-1:], self.weights[f"{name}.weight"], network.EPSILON)
+
+    def dense(self, x, name):
+        return self.torch.nn.functional.linear(x, self.weights[f"{name}.weight"])
+
+    def rotated(self, x, angles):
+        a, b = x.chunk(2, -1)
+        return self.torch.cat((a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()), -1)
+
+    def step(self, tokens, caches, length):
+        torch, sizes = self.torch, self.sizes
+        x = self.weights["model.embed_tokens.weight"][torch.from_numpy(tokens)]
+        angles = torch.arange(length, length + len(tokens))[:, None] * self.frequencies
+        for i in range(sizes.layers):
+            prefix = f"model.layers.{i}."
+            a = self.norm(x, f"{prefix}input_layernorm")
+            q, k, v = (self.dense(a, f"{prefix}self_attn.{name}_proj").view(len(tokens), -1, sizes.head).transpose(0, 1)
+                       for name in "qkv")
+            k = torch.cat((caches[f"key_{i}"], self.rotated(k, angles)), 1)
+            v = torch.cat((caches[f"value_{i}"], v), 1)
+            caches[f"key_{i}"], caches[f"value_{i}"] = k, v
+            y = torch.nn.functional.scaled_dot_product_attention(self.rotated(q, angles)[None], k[None], v[None],
+                                                                 is_causal=len(tokens) > 1, enable_gqa=True)[0]
+            x = x + self.dense(y.transpose(0, 1).reshape(len(tokens), -1), f"{prefix}self_attn.o_proj")
+            a = self.norm(x, f"{prefix}post_attention_layernorm")
+            inner = torch.nn.functional.silu(self.dense(a, f"{prefix}mlp.gate_proj")) * self.dense(a, f"{prefix}mlp.up_proj")
+            x = x + self.dense(inner, f"{prefix}mlp.down_proj")
+        return self.dense(self.norm(x[-1:], "model.norm"), "lm_head")[0].numpy()
+
+    def caches(self, length):
+        context = self.torch.from_numpy(context_of(self.sizes, length).transpose(1, 0, 2).copy())
+        return {f"{kind}_{i}": context for i in range(self.sizes.layers) for kind in ("key", "value")}
+
+    def logits(self, length):
+        with self.torch.inference_mode():
+            return self.step(random_tokens(length, self.sizes.vocabulary), self.caches(0), 0)
+
+    def prompt(self, length):
+        with self.torch.inference_mode():
+            return Exported.prompt(self, length)
+
+    def token(self, length):
+        with self.torch.inference_mode():
+            return Exported.token(self, length)
+
+
+def make_peers(folder, sizes, weights, contexts):
+    """The peers that are installed."""
+    room = max(*contexts, *PROMPTS) + TOKENS + 2
+    peers = []
+    for make in (lambda: Exported(folder, sizes, weights, 0), lambda: Exported(folder, sizes, weights, room),
+                 lambda: Eager(sizes, weights)):
+        try:
+            peers.append(make())
+        except ImportError as error:
+            print(f"{error.name} is not installed: language models are not compared with it", file=sys.stderr)
+    return peers
+
+
+def read_bandwidth(folder):
+    """Bytes a second at which a sum reads memory."""
+    with open(f"{folder}/read.relay", "w", encoding="utf-8") as file:
+        file.write(READ)
+    model = relayvm.compile_file(f"{folder}/read.relay", f"{folder}/read.rvm", 3, [])
+    np.save(f"{folder}/x.npy", np.ones(100_000_000, "f4"))
+    done = relayvm.run(relayvm.RUNTIME, model, "--threads", threads(), "--repeat", 5, f"@{folder}/x.npy", timeout=600)
+    return 4e8 / (float(re.search(r"least ([0-9.]+) ms", done.stdout + done.stderr).group(1)) / 1e3)
+
+
+def table(folder):
+    sizes = network.Sizes(*(int(size) for size in os.environ.get("RELAYVM_LANGUAGE", "").split()))
+    contexts = [int(length) for length in os.environ.get("RELAYVM_CONTEXTS", "").split()] or CONTEXTS
+    weights = sizes.weights()
+    peers = make_peers(folder, sizes, weights, contexts)
+    models = [Ours(folder, sizes, weights if form in ("F32", "BF16") else None, form) for form in FORMS] + peers
+    errors = {}
+    for peer in peers:
+        ours, theirs = models[0].logits(PROMPTS[0]), peer.logits(PROMPTS[0])
+        errors[peer.name] = np.abs(ours - theirs).max() / np.abs(theirs).max()
+        if not errors[peer.name] < TOLERANCE:
+            raise relayvm.ToolError(f"logits differ from those of {peer.name} by {errors[peer.name]:.1e} of the largest")
+    rows = [("token", length) for length in contexts] + [("prompt", length) for length in PROMPTS]
+    least = {(kind, length, model.name): float("inf") for kind, length in rows for model in models}
+    bandwidth = 0
+    for number in range(ROUNDS):
+        print(f"language: round {number + 1} of {ROUNDS}", file=sys.stderr, flush=True)
+        bandwidth = max(bandwidth, read_bandwidth(folder))
+        for kind, length in rows:
+            for model in models:
+                row = (kind, length, model.name)
+                least[row] = min(least[row], getattr(model, kind)(length))
+    names = [model.name for model in models]
+    text = (f"A Llama of {sizes.count() / 1e6:.0f} million weights ({sizes.layers} layers, width {sizes.width}, {sizes.heads} heads, "
+            f"{sizes.key_heads} of keys, {sizes.vocabulary} tokens), {threads()} thread{'s' if threads() > 1 else ''}; tokens per second. "
+            "Peers have weights of float32.\n\n"
+            f"| | {' | '.join(names)} | F32 is |\n|---|{'---:|' * len(names)}---|\n")
+    for kind, length in rows:
+        count = 1 if kind == "token" else length
+        speeds = [count / least[kind, length, name] for name in names]
+        ratios = ", ".join(f"{speeds[0] / speed:.2f}" for speed in speeds[len(FORMS):])
+        shown = f"token behind {length}" if kind == "token" else f"prompt of {length}"
+        text += f"| {shown} | {' | '.join(f'{speed:.4g}' for speed in speeds)} | {ratios} |\n"
+    weight_bytes = 4 * (sizes.count() - sizes.vocabulary * sizes.width)  # a row of the table of embeddings is read
+    limit = bandwidth / weight_bytes
+    share = 1 / least["token", contexts[0], names[0]] / limit
+    differences = ", ".join(f"{error:.0e}" for error in errors.values())
+    return text + (f"\nA sum reads {bandwidth / 1e9:.1f} GB/s: {limit:.4g} tokens of F32 a second at most, of which a token behind "
+                   f"{contexts[0]} has {share:.2f}. Logits differ by {differences or 'nothing: no peer'} of the largest.\n")
