@@ -1,4 +1,5 @@
-"""Writes the fixtures of tests/language_models_test.py with transformers: small decoders with random weights, and their logits.
+"""Writes the fixtures of tests/language_models_test.py and tests/encoder_models_test.py with transformers: small models with
+random weights, and the logits of decoders, and the states of encoders.
 
     python3 tests/models/make.py [FAMILY ...]
 
@@ -38,7 +39,54 @@ FAMILIES = {
 }
 
 
+ENCODER = {"vocab_size": VOCABULARY, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+           "num_attention_heads": 4, "max_position_embeddings": 256}
+# One has names with a prefix, one has layers alone.
+ENCODERS = {
+    "bert": ("Bert", "Model", {**ENCODER, "hidden_act": "gelu_new", "type_vocab_size": 3}),
+    "distilbert": ("DistilBert", "ForMaskedLM", {"vocab_size": VOCABULARY, "dim": 32, "hidden_dim": 48, "n_layers": 2, "n_heads": 4,
+                                                 "max_position_embeddings": 256}),
+    "roberta": ("Roberta", "Model", {**ENCODER, "layer_norm_eps": 1e-5, "type_vocab_size": 1, "pad_token_id": 1}),
+}
+
+
+def make_encoder(family):
+    """States of the first, a middle and the last token of two texts, of which the second one is padded."""
+    name, ending, settings = ENCODERS[family]
+    config = getattr(transformers, name + "Config")(**settings, attn_implementation="eager")
+    model = getattr(transformers, name + ending)(config).eval()
+    torch.manual_seed(7)
+    with torch.no_grad():
+        for key, parameter in model.named_parameters():
+            is_scale = "norm" in key.lower() and key.endswith(".weight")
+            parameter.copy_((torch.randn_like(parameter) * 0.25 + (1 if is_scale else 0)).to(torch.bfloat16))
+    encoder = model if ending == "Model" else getattr(model, family)
+    dice = np.random.default_rng(3)
+    kept = {}
+    for length in PLACES:
+        tokens = dice.integers(3, VOCABULARY, (2, length))
+        mask = np.arange(length) < np.array([[length], [length - length // 3]])
+        tokens = np.where(mask, tokens, 1)
+        given = {"input_ids": torch.tensor(tokens), "attention_mask": torch.tensor(mask.astype("int64"))}
+        types = dice.integers(0, settings.get("type_vocab_size", 1), (2, length))
+        if family != "distilbert":
+            given["token_type_ids"] = torch.tensor(types)
+        with torch.no_grad():
+            result = encoder(**given)
+        kept[f"tokens{length}"], kept[f"types{length}"] = tokens.astype("int32"), types.astype("int32")
+        kept[f"mask{length}"] = mask
+        kept[f"states{length}"] = result.last_hidden_state[:, [0, length // 2, length - 1]].numpy()
+        if family != "distilbert":
+            kept[f"pooled{length}"] = result.pooler_output.numpy()
+    folder = os.path.join(HERE, family)
+    model.to(torch.bfloat16).save_pretrained(folder)
+    np.savez_compressed(os.path.join(folder, "expected.npz"), **kept)
+
+
 def make(family):
+    if family in ENCODERS:
+        make_encoder(family)
+        return
     name, settings = FAMILIES[family]
     config = getattr(transformers, name + "Config")(**settings, attn_implementation="eager")
     ending = "LMHeadModel" if family == "gpt2" else "ForCausalLM"
@@ -73,5 +121,5 @@ def make(family):
 
 
 if __name__ == "__main__":
-    for given in sys.argv[1:] or FAMILIES:
+    for given in sys.argv[1:] or [*FAMILIES, *ENCODERS]:
         make(given)

@@ -1,9 +1,13 @@
-// Configurations of decoders, from the settings that files of models have.
+// Configurations of models, from the settings that files of models have.
 #ifndef RVM_COMPILER_IMPORT_CHECKPOINT_CONFIG_H_
 #define RVM_COMPILER_IMPORT_CHECKPOINT_CONFIG_H_
 
+#include <string>
+#include <string_view>
+
 #include "base/json.h"
 #include "compiler/import/checkpoint/decoder.h"
+#include "compiler/import/checkpoint/encoder.h"
 #include "compiler/import/checkpoint/gguf.h"
 #include "compiler/import/checkpoint/stored_tensor.h"
 #include "compiler/import/refusals.h"
@@ -14,6 +18,12 @@ namespace rvm::checkpoint {
 // is unsupported; the result is usable only if nothing was refused.
 DecoderConfig ConfigOfFolder(const JsonValue& config, const JsonValue& generation, const StoredTensors& tensors,
                              importing::Refusals& refusals);
+// Returns true if a model of that `model_type` is an encoder.
+bool IsEncoder(std::string_view model_type);
+// Returns the names of all of them, for messages.
+std::string EncoderFamilies();
+// Reads the config.json of an encoder, likewise. REQUIRES: IsEncoder.
+EncoderConfig EncoderOfFolder(const JsonValue& config, const StoredTensors& tensors, importing::Refusals& refusals);
 // Reads the metadata of a GGUF file, likewise.
 DecoderConfig ConfigOfGguf(const Gguf& file, importing::Refusals& refusals);
 

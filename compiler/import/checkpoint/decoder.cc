@@ -3,28 +3,25 @@
 #include <cstddef>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "base/abseil.h"
+#include "compiler/import/checkpoint/expressions.h"
 #include "compiler/models/models.h"
 
 namespace rvm::checkpoint {
 namespace {
 
-std::string FloatText(double value) { return absl::StrFormat("%.9gf", value); }
-
-std::string Tensor(std::string_view extents) { return absl::StrCat("Tensor[(", Abseil(extents), "), float32]"); }
-
 class Writer {
  public:
   Writer(const DecoderConfig& config, Weights& weights) : c_(config), weights_(weights) {
-    states_ = Tensor(absl::StrCat("t, ", c_.width));
-    angles_ = Tensor(absl::StrCat("t, 1, 1, ", c_.head_size / 2));
+    states_ = FloatTensor(absl::StrCat("t, ", c_.width));
+    angles_ = FloatTensor(absl::StrCat("t, 1, 1, ", c_.head_size / 2));
     std::vector<std::string> caches(static_cast<size_t>(2 * c_.layers),
-                                    Tensor(absl::StrCat("?, ", c_.key_heads, ", ", c_.head_size)));
+                                    FloatTensor(absl::StrCat("?, ", c_.key_heads, ", ", c_.head_size)));
     cache_ = absl::StrCat("(", absl::StrJoin(caches, ", "), ")");
   }
 
@@ -44,24 +41,17 @@ class Writer {
   // ---- expressions
 
   std::string Norm(std::string_view x, std::string_view name) {
-    const Shape shape = {c_.width};
-    std::string weight = weights_.Value(absl::StrCat(Abseil(name), ".weight"), shape);
-    if (c_.centers_norms) {
-      return absl::StrCat("nn.layer_norm(", Abseil(x), ", ", weight, ", ",
-                          weights_.Value(absl::StrCat(Abseil(name), ".bias"), shape),
-                          ", epsilon=", FloatText(c_.epsilon), ")");
-    }
+    if (c_.centers_norms) return LayerNorm(weights_, x, std::string(name), c_.width, c_.epsilon);
+    std::string weight = weights_.Value(absl::StrCat(Abseil(name), ".weight"), {c_.width});
     if (c_.adds_one_to_norms) weight += " + 1f";
     return absl::StrCat("@rms_norm(", Abseil(x), ", ", weight, ", ", FloatText(c_.epsilon), ")");
   }
 
   std::string Projection(std::string_view x, const std::string& name, int64_t outputs, int64_t inputs) {
-    const bool is_turned = c_.has_transposed_weights;
-    const Shape shape = is_turned ? Shape{inputs, outputs} : Shape{outputs, inputs};
-    std::string y = absl::StrCat(is_turned ? "nn.matmul(" : "nn.dense(", Abseil(x), ", ",
-                                 weights_.Value(name + ".weight", shape), ")");
-    if (weights_.Has(name + ".bias")) absl::StrAppend(&y, " + ", weights_.Value(name + ".bias", {outputs}));
-    return y;
+    if (!c_.has_transposed_weights) return Dense(weights_, x, name, outputs, inputs);
+    std::string y =
+        absl::StrCat("nn.matmul(", Abseil(x), ", ", weights_.Value(name + ".weight", {inputs, outputs}), ")");
+    return WithBias(weights_, std::move(y), name, outputs);
   }
 
   // Heads of queries or keys with a norm of their own, if the layer has one.
@@ -124,18 +114,18 @@ class Writer {
 
   void WriteLayer(int64_t number) {
     const std::string layer = absl::StrCat(c_.names.layer, number, ".");
-    const std::string past = Tensor(absl::StrCat("n, ", c_.key_heads, ", ", c_.head_size));
-    const std::string all = Tensor(absl::StrCat("n + t, ", c_.key_heads, ", ", c_.head_size));
+    const std::string past = FloatTensor(absl::StrCat("n, ", c_.key_heads, ", ", c_.head_size));
+    const std::string all = FloatTensor(absl::StrCat("n + t, ", c_.key_heads, ", ", c_.head_size));
     const int64_t shared = c_.heads / c_.key_heads;
     absl::StrAppend(&text_, "def @layer_", number, "(\n    %x: ", states_, ", %keys: ", past, ", %values: ", past,
                     ",\n");
     if (is_rotated()) absl::StrAppend(&text_, "    %angles: ", angles_, ",\n");
-    absl::StrAppend(&text_, "    %mask: ", Tensor("t, m"), ")\n    -> (", states_, ", ", all, ", ", all, ") {\n");
+    absl::StrAppend(&text_, "    %mask: ", FloatTensor("t, m"), ")\n    -> (", states_, ", ", all, ", ", all, ") {\n");
     WriteProjections(layer);
-    const std::string scores = Tensor(absl::StrCat(c_.key_heads, ", ", shared, ", t, m"));
+    const std::string scores = FloatTensor(absl::StrCat(c_.key_heads, ", ", shared, ", t, m"));
     absl::StrAppend(&text_, "  let %finish = fn (%s: ", scores, ") { ",
                     c_.score_cap > 0 ? absl::StrCat("@soft_cap(%s, ", FloatText(c_.score_cap), ")") : "%s", " };\n");
-    const std::string heads = Tensor(absl::StrCat("t, ", c_.key_heads, ", ", shared, ", ", c_.head_size));
+    const std::string heads = FloatTensor(absl::StrCat("t, ", c_.key_heads, ", ", shared, ", ", c_.head_size));
     absl::StrAppend(&text_, "  let %output = fn (%y: ", heads, ") {\n    ",
                     Finished(Projection("reshape(%y, newshape=[0, -1])", layer + c_.names.output, c_.width,
                                         c_.heads * c_.head_size),
@@ -193,14 +183,15 @@ class Writer {
         weights_.Value((is_tied ? c_.names.embedding : c_.names.head) + ".weight", {c_.vocabulary, c_.width});
     std::string y = absl::StrCat("nn.dense(%x, ", weight, ")");
     if (c_.logit_cap > 0) y = absl::StrCat("@soft_cap(", y, ", ", FloatText(c_.logit_cap), ")");
-    absl::StrAppend(&text_, "def @head(%x: ", states_, ") -> ", Tensor(absl::StrCat("t, ", c_.vocabulary)), " { ", y,
-                    " }\n");
+    absl::StrAppend(&text_, "def @head(%x: ", states_, ") -> ", FloatTensor(absl::StrCat("t, ", c_.vocabulary)), " { ",
+                    y, " }\n");
   }
 
   void WriteSteps() {
     const std::string none =
         absl::StrCat("zeros(shape=[0, ", c_.key_heads, ", ", c_.head_size, "], dtype=\"float32\")");
-    const std::string logits = Tensor(absl::StrCat(c_.vocabulary)), rows = Tensor(absl::StrCat("t, ", c_.vocabulary));
+    const std::string logits = FloatTensor(absl::StrCat(c_.vocabulary)),
+                      rows = FloatTensor(absl::StrCat("t, ", c_.vocabulary));
     absl::StrAppend(&text_, "def @start() -> ", cache_, " { (",
                     absl::StrJoin(std::vector<std::string>(static_cast<size_t>(2 * c_.layers), none), ", "), ") }\n",
                     "def @score(%cache: ", cache_, ", %tokens: Tensor[(t), int32]) -> (", cache_, ", ", rows, ") {\n",

@@ -13,13 +13,12 @@
 #include "absl/strings/str_join.h"
 #include "base/abseil.h"
 #include "compiler/import/checkpoint/config.h"
+#include "compiler/import/checkpoint/folder_settings.h"
 #include "compiler/import/checkpoint/rotation.h"
 #include "compiler/import/checkpoint/settings.h"
 
 namespace rvm::checkpoint {
 namespace {
-
-constexpr std::string_view kFile = "config.json";
 
 // Families of decoders that differ from Llama by what these say.
 struct Family {
@@ -51,38 +50,7 @@ const Family* FindFamily(std::string_view model_type) {
 std::string FamilyNames() {
   std::vector<std::string> names;
   for (const Family& family : kFamilies) names.push_back(absl::StrCat("`", Abseil(family.model_type), "`"));
-  return absl::StrCat(absl::StrJoin(names, ", "), " or `", Abseil(kGpt2), "`");
-}
-
-Setting SettingOf(const JsonValue* json) {
-  if (json == nullptr) return {};
-  if (const bool* flag = json->AsBool()) return *flag;
-  if (const int64_t* number = json->AsInt()) return *number;
-  if (const double* number = json->AsDouble()) return *number;
-  if (const std::string* text = json->AsString()) return *text;
-  return {};
-}
-
-Settings SettingsOf(const JsonValue& json, std::string file, importing::Refusals& refusals) {
-  return Settings(std::move(file), [&json](std::string_view name) { return SettingOf(json.Find(name)); }, refusals);
-}
-
-// "gelu_new" as a Relay expression of `$`; empty: unknown.
-std::string ActivationOf(std::string_view name) {
-  if (name == "silu" || name == "swish") return "nn.silu($)";
-  if (name == "gelu") return "nn.gelu($)";
-  if (name == "relu") return "nn.relu($)";
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") {
-    return "nn.gelu($, approximate=\"tanh\")";
-  }
-  return "";
-}
-
-void ReadActivation(Settings& settings, std::string_view key, std::string_view otherwise, DecoderConfig& config) {
-  std::string name = settings.Text(key, otherwise);
-  config.activation = ActivationOf(name);
-  if (config.activation.empty())
-    settings.Unsupported(key, name, "`silu`, `gelu`, `gelu_new`, `gelu_pytorch_tanh` or `relu`");
+  return absl::StrCat(absl::StrJoin(names, ", "), ", `", Abseil(kGpt2), "` or an encoder: ", EncoderFamilies());
 }
 
 // Rotation: `rope_theta` and `rope_scaling`, or `rope_parameters` with both.
@@ -90,7 +58,7 @@ Rotation ReadRotation(const JsonValue& json, Settings& settings, std::string_vie
                       importing::Refusals& refusals) {
   Rotation rotation{.base = base};
   if (json.AsObject() == nullptr) return rotation;
-  Settings own = SettingsOf(json, absl::StrCat(Abseil(kFile), ", ", Abseil(prefix)), refusals);
+  Settings own = SettingsOf(json, absl::StrCat(Abseil(kConfigFile), ", ", Abseil(prefix)), refusals);
   rotation.base = own.Positive("rope_theta", base);
   std::string_view key = own.Has("rope_type") ? "rope_type" : "type";
   rotation.kind = own.Text(key, "default");
@@ -166,12 +134,6 @@ std::vector<int64_t> StopsOf(const JsonValue& json) {
   return stops;
 }
 
-// The prefix of names with which a tensor called `name` is there.
-std::string PrefixOf(const StoredTensors& tensors, std::string_view prefix, std::string_view name) {
-  return tensors.contains(absl::StrCat(Abseil(prefix), Abseil(name))) || !tensors.contains(name) ? std::string(prefix)
-                                                                                                 : std::string();
-}
-
 void ReadLlama(const JsonValue& json, Settings& settings, const Family& family, const StoredTensors& tensors,
                DecoderConfig& config, importing::Refusals& refusals) {
   config.layers = settings.Count("num_hidden_layers", std::nullopt, Settings::kMaxLayers);
@@ -185,8 +147,8 @@ void ReadLlama(const JsonValue& json, Settings& settings, const Family& family, 
   config.epsilon = settings.Number("rms_norm_eps", 1e-6);
   config.attention_scale =
       1 / std::sqrt(settings.Positive("query_pre_attn_scalar", static_cast<double>(config.head_size)));
-  ReadActivation(settings, settings.Has("hidden_activation") ? "hidden_activation" : "hidden_act", family.activation,
-                 config);
+  config.activation = ReadActivation(settings, settings.Has("hidden_activation") ? "hidden_activation" : "hidden_act",
+                                     family.activation);
   config.score_cap = settings.Number("attn_logit_softcapping", 0);
   config.logit_cap = settings.Number("final_logit_softcapping", 0);
   config.adds_one_to_norms = family.is_gemma;
@@ -231,7 +193,7 @@ void ReadGpt2(Settings& settings, const StoredTensors& tensors, DecoderConfig& c
       settings.Flag("scale_attn_weights", true) ? 1 / std::sqrt(static_cast<double>(config.head_size)) : 1;
   if (settings.Flag("scale_attn_by_inverse_layer_idx", false))
     settings.Unsupported("scale_attn_by_inverse_layer_idx", "true", "false");
-  ReadActivation(settings, "activation_function", "gelu_new", config);
+  config.activation = ReadActivation(settings, "activation_function", "gelu_new");
   config.centers_norms = true;
   config.has_transposed_weights = true;
   const std::string prefix = PrefixOf(tensors, "transformer.", "wte.weight");
@@ -253,12 +215,8 @@ void ReadGpt2(Settings& settings, const StoredTensors& tensors, DecoderConfig& c
 DecoderConfig ConfigOfFolder(const JsonValue& json, const JsonValue& generation, const StoredTensors& tensors,
                              importing::Refusals& refusals) {
   DecoderConfig config;
-  Settings settings = SettingsOf(json, std::string(kFile), refusals);
-  std::string model_type = settings.Text("model_type", "");
-  if (json.Find("quantization_config") != nullptr && !json.Find("quantization_config")->is_null()) {
-    Settings own = SettingsOf(*json.Find("quantization_config"), "config.json, quantization_config", refusals);
-    own.Unsupported("quant_method", own.Text("quant_method", "unknown"), "weights that are floats");
-  }
+  Settings settings = SettingsOf(json, std::string(kConfigFile), refusals);
+  const std::string model_type = settings.Text("model_type", "");
   config.stops = StopsOf(StopsOf(generation).empty() ? json : generation);
   if (model_type == kGpt2) {
     ReadGpt2(settings, tensors, config);

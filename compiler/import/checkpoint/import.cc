@@ -4,8 +4,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +25,8 @@
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/import/checkpoint/config.h"
 #include "compiler/import/checkpoint/decoder.h"
+#include "compiler/import/checkpoint/encoder.h"
+#include "compiler/import/checkpoint/folder_settings.h"
 #include "compiler/import/checkpoint/gguf.h"
 #include "compiler/import/checkpoint/weights.h"
 #include "compiler/import/refusals.h"
@@ -39,16 +43,19 @@ using importing::Refusals;
 
 constexpr std::string_view kConfig = "config.json", kGeneration = "generation_config.json",
                            kWeights = "model.safetensors", kIndex = "model.safetensors.index.json";
-// Functions that a program has for its users.
-constexpr std::string_view kEntries[] = {"start", "score", "read", "step", "main", "complete", "stream"};
+// Functions that programs have for their users.
+constexpr std::string_view kDecoderEntries[] = {"start", "score", "read", "step", "main", "complete", "stream"};
+constexpr std::string_view kEncoderEntries[] = {"main", "states", "text"};
 constexpr size_t kMaxNamedTensors = 3;
+// Integers from 0 on, which old files of encoders have among the weights.
+constexpr std::string_view kPositionNumbers = "position_ids";
 
 // ---- the program
 
 // Removes what no entry reaches: parts of other architectures.
-void KeepEntries(ir::Module& module) {
+void KeepEntries(ir::Module& module, std::span<const std::string_view> entries) {
   absl::flat_hash_set<std::string_view> reached;
-  std::vector<std::string_view> open(std::begin(kEntries), std::end(kEntries));
+  std::vector<std::string_view> open(entries.begin(), entries.end());
   while (!open.empty()) {
     std::string_view name = open.back();
     open.pop_back();
@@ -100,14 +107,44 @@ void CheckSizes(const DecoderConfig& config, Refusals& refusals) {
   }
 }
 
-absl::StatusOr<ImportedModel> BuildModel(const DecoderConfig& config, const StoredTensors& tensors, Refusals& refusals,
+// Refuses sizes of an encoder that do not fit each other.
+void CheckSizes(const EncoderConfig& config, Refusals& refusals) {
+  if (config.heads <= 0 || config.width % config.heads == 0) return;
+  refusals.Add("sizes", "heads",
+               absl::InvalidArgumentError(absl::StrCat("saw ", config.heads, " heads for states of ", config.width,
+                                                       " elements; expected a divisor")));
+}
+
+// A program of a model: its text, of weights that it declares, what users call, and its inputs and outputs.
+struct Program {
+  std::function<std::string(Weights& weights)> write;  // null without sizes: nothing can be said about tensors
+  std::span<const std::string_view> entries;
+  std::vector<std::string> inputs, outputs;
+};
+
+Program ProgramOf(const DecoderConfig& config, Refusals& refusals) {
+  CheckSizes(config, refusals);
+  Program program{.write = nullptr, .entries = kDecoderEntries, .inputs = {"tokens"}, .outputs = {"logits"}};
+  if (config.layers > 0 && config.key_heads > 0 && config.head_size > 0)
+    program.write = [&config](Weights& weights) { return WriteDecoder(config, weights); };
+  return program;
+}
+
+Program ProgramOf(const EncoderConfig& config, Refusals& refusals) {
+  CheckSizes(config, refusals);
+  Program program{.write = nullptr, .entries = kEncoderEntries, .inputs = {"tokens", "mask"}, .outputs = {"states"}};
+  if (config.types > 0) program.inputs.push_back("types");
+  if (config.has_pooler) program.outputs.push_back("pooled");
+  if (config.layers > 0 && config.heads > 0 && config.width > 0)
+    program.write = [&config](Weights& weights) { return WriteEncoder(config, weights); };
+  return program;
+}
+
+absl::StatusOr<ImportedModel> BuildModel(const Program& program, const StoredTensors& tensors, Refusals& refusals,
                                          const ImportOptions& options) {
   Weights weights(tensors, refusals, options.release);
-  CheckSizes(config, refusals);
   std::string text;
-  // Without sizes nothing can be said about tensors.
-  const bool has_sizes = config.layers > 0 && config.key_heads > 0 && config.head_size > 0;
-  if (has_sizes) text = WriteDecoder(config, weights);
+  if (program.write != nullptr) text = program.write(weights);
   if (options.coverage != nullptr) refusals.AddTo(*options.coverage);
   RVM_RETURN_IF_ERROR(importing::Readable(refusals.ToStatus()));
   ImportedModel model;
@@ -116,11 +153,11 @@ absl::StatusOr<ImportedModel> BuildModel(const DecoderConfig& config, const Stor
   bool is_read = WithStack([&] { return text::ParseModule(source, model.module, diagnostics); });
   if (!is_read)
     return absl::InternalError(absl::StrCat("the program of the model is malformed\n", diagnostics.Render()));
-  KeepEntries(model.module);
+  KeepEntries(model.module, program.entries);
   WarnOfUnused(weights, model);
   model.weights = weights.TakeValues();
-  model.inputs = {"tokens"};
-  model.outputs = {"logits"};
+  model.inputs = program.inputs;
+  model.outputs = program.outputs;
   return model;
 }
 
@@ -155,6 +192,7 @@ absl::Status AddShard(const std::string& name, const importing::ExternalFiles& f
   absl::StatusOr<std::vector<importing::SafetensorsEntry>> entries = importing::ListSafetensors(file.bytes);
   if (!entries.ok()) return absl::InvalidArgumentError(absl::StrCat(name, ": ", entries.status().message()));
   for (importing::SafetensorsEntry& entry : *entries) {
+    if (entry.name.ends_with(kPositionNumbers)) continue;
     // A dtype that .safetensors has not may have the name of a type of blocks, which only GGUF has.
     const bool is_known = importing::SafetensorsDType(entry.type).has_value();
     StoredTensor tensor{.type = is_known ? std::move(entry.type) : absl::StrCat("dtype ", entry.type),
@@ -194,13 +232,27 @@ absl::StatusOr<std::vector<std::string>> ShardsOf(const importing::ExternalFiles
   return names;
 }
 
+// Refuses weights that another library has quantised.
+void CheckQuantization(const JsonValue& config, Refusals& refusals) {
+  const JsonValue* quantization = config.Find("quantization_config");
+  if (quantization == nullptr || quantization->is_null()) return;
+  Settings own = SettingsOf(*quantization, "config.json, quantization_config", refusals);
+  own.Unsupported("quant_method", own.Text("quant_method", "unknown"), "weights that are floats");
+}
+
 }  // namespace
 
 absl::StatusOr<ImportedModel> ImportTensors(const JsonValue& config, const JsonValue& generation,
                                             const StoredTensors& tensors, const ImportOptions& options) {
   Refusals refusals;
+  CheckQuantization(config, refusals);
+  const JsonValue* type = config.Find("model_type");
+  if (type != nullptr && type->AsString() != nullptr && IsEncoder(*type->AsString())) {
+    EncoderConfig encoder = EncoderOfFolder(config, tensors, refusals);
+    return BuildModel(ProgramOf(encoder, refusals), tensors, refusals, options);
+  }
   DecoderConfig decoder = ConfigOfFolder(config, generation, tensors, refusals);
-  return BuildModel(decoder, tensors, refusals, options);
+  return BuildModel(ProgramOf(decoder, refusals), tensors, refusals, options);
 }
 
 absl::StatusOr<ImportedModel> ImportFolder(const importing::FileBytes& file, const ImportOptions& options) {
@@ -224,7 +276,7 @@ absl::StatusOr<ImportedModel> ImportGguf(const importing::FileBytes& file, const
   RVM_ASSIGN_OR_RETURN(Gguf gguf, ReadGguf(file));
   Refusals refusals;
   DecoderConfig config = ConfigOfGguf(gguf, refusals);
-  return BuildModel(config, gguf.tensors, refusals, options);
+  return BuildModel(ProgramOf(config, refusals), gguf.tensors, refusals, options);
 }
 
 }  // namespace rvm::checkpoint

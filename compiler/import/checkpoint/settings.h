@@ -24,7 +24,8 @@ class Settings {
       : file_(std::move(file)), lookup_(std::move(lookup)), refusals_(refusals) {}
 
   bool Has(std::string_view name) const { return !std::holds_alternative<std::monostate>(lookup_(name)); }
-  static constexpr int64_t kMaxCount = int64_t{1} << 31, kMaxLayers = 1000, kMaxHeadSize = int64_t{1} << 16;
+  static constexpr int64_t kMaxCount = int64_t{1} << 31, kMaxLayers = 1000, kMaxHeadSize = int64_t{1} << 16,
+                           kMaxToken = (int64_t{1} << 31) - 1;
   // Returns a number from `least` to `most`. Without `otherwise`, refuses a missing one. Returns 0 for a refused one.
   int64_t Count(std::string_view name, std::optional<int64_t> otherwise = std::nullopt, int64_t most = kMaxCount,
                 int64_t least = 1);

@@ -1,0 +1,27 @@
+// Relay expressions that programs of models have in common.
+#ifndef RVM_COMPILER_IMPORT_CHECKPOINT_EXPRESSIONS_H_
+#define RVM_COMPILER_IMPORT_CHECKPOINT_EXPRESSIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "compiler/import/checkpoint/weights.h"
+
+namespace rvm::checkpoint {
+
+// "0.5f"
+std::string FloatText(double value);
+// The type of a float32 tensor with those extents.
+std::string FloatTensor(std::string_view extents);
+
+// Applies the projection `name`, with a bias if the model has one.
+std::string Dense(Weights& weights, std::string_view x, const std::string& name, int64_t outputs, int64_t inputs);
+// Adds the bias of the projection `name` to `y` if the model has one.
+std::string WithBias(Weights& weights, std::string y, const std::string& name, int64_t outputs);
+// Applies the norm `name`, which has a weight and a bias: `.weight` and `.bias`, in old models `.gamma` and `.beta`.
+std::string LayerNorm(Weights& weights, std::string_view x, const std::string& name, int64_t width, double epsilon);
+
+}  // namespace rvm::checkpoint
+
+#endif  // RVM_COMPILER_IMPORT_CHECKPOINT_EXPRESSIONS_H_
