@@ -28,10 +28,10 @@ bool HasTile(const schedule::Schedule& schedule) {
   return false;
 }
 
-// Tile::group of the first nest in tiles.
+// Tile::depth_step of the first nest in tiles.
 int64_t GroupOf(const schedule::Schedule& schedule) {
   for (const schedule::LoopNest& nest : schedule.nests) {
-    if (nest.form == schedule::NestForm::kTiles) return nest.tile->group;
+    if (nest.form == schedule::NestForm::kTiles) return nest.tile->depth_step;
   }
   return 0;
 }

@@ -25,6 +25,8 @@ using te::IndexVar;
 using te::ReduceOp;
 
 constexpr int64_t kColumnBlock = 256;
+// Rows of a column reduction that are folded per iteration.
+constexpr int64_t kRowsAtOnce = 8;
 constexpr int64_t kShortReduction = 16;
 
 // Whether reducing many columns side by side reads memory in better order than one by one.
@@ -130,6 +132,7 @@ void PlanForCpu(Schedule& schedule) {
       } else if (ReducesByColumns(nest)) {
         nest.form = NestForm::kColumns;
         nest.column_block = kColumnBlock;
+        nest.rows_at_once = kRowsAtOnce;
       }
     } else if (nest.transposed = TransposedAxis(nest); nest.transposed) {
       nest.form = NestForm::kTransposed;

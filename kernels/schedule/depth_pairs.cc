@@ -64,7 +64,7 @@ class DepthPairer {
   Tensor Run(const Tensor& tensor) {
     const auto [read, constant] = PairedRead(*tensor->body, constant_inputs_);
     if (!read) return tensor;
-    for (int64_t group = DepthGroup(target_, read->dtype, constant); group >= 2; group /= 2) {
+    for (int64_t group = DepthStep(target_, read->dtype, constant); group >= 2; group /= 2) {
       if (std::optional<Tensor> grouped = WithGroups(tensor, read, group)) return *grouped;
     }
     return tensor;

@@ -10,10 +10,10 @@
 namespace rvm::schedule {
 
 // For sums in int32 of products of a tensor and a constant, both of integers that fit 16 bits, whose tiles take two
-// positions of the innermost depth axis in one step, or four of bytes (Tile::group). Where these are not neighbours in
-// the tensor, as the channels of an image in NCHW are not, or do not fill steps, as the columns of a 3x3 filter do not,
-// the depth is read from a copy with so many channels innermost; where channels are innermost anyway, they become the
-// innermost depth axis.
+// positions of the innermost depth axis in one step, or four of bytes (Tile::depth_step). Where these are not
+// neighbours in the tensor, as the channels of an image in NCHW are not, or do not fill steps, as the columns of a 3x3
+// filter do not, the depth is read from a copy with so many channels innermost; where channels are innermost anyway,
+// they become the innermost depth axis.
 te::Computation PairDepth(const te::Computation& computation, const std::vector<bool>& constant_inputs,
                           const Target& target);
 

@@ -69,7 +69,7 @@ bool ReadsManyLines(const LoopNest& nest) {
 
 bool PaysToCopyRows(const LoopNest& nest) {
   const Tile& tile = *nest.tile;
-  if (!tile.row || tile.group > 1) return false;
+  if (!tile.row || tile.depth_step > 1) return false;
   const Dim &rows = nest.axes[*tile.row].extent, &columns = nest.axes[tile.column].extent;
   bool known = rows.is_const() && rows.constant() > 0 && columns.is_const();
   if (!known || !te::DependsOn(tile.broadcast, nest.axes[*tile.row].id)) return false;
@@ -144,15 +144,15 @@ LoopNest MakePanels(Schedule& schedule, LoopNest& nest) {
   for (const IndexVar& axis : nest.reduction()->axes) {
     bool innermost = axis.id == nest.reduction()->axes.back().id;
     rewrite.variables[axis.id] =
-        copy.Add(innermost ? FloorDiv(axis.extent + (tile.group - 1), tile.group) : axis.extent);
+        copy.Add(innermost ? FloorDiv(axis.extent + (tile.depth_step - 1), tile.depth_step) : axis.extent);
   }
   Expr lane = copy.Add(tile.panel());
-  if (tile.group > 1) {
+  if (tile.depth_step > 1) {
     // Elements beyond the depth are multiplied by zeros.
     const IndexVar& innermost = nest.reduction()->axes.back();
-    Expr first = pool.Binary(BinaryOp::kMultiply, rewrite.variables[innermost.id], pool.Extent(tile.group));
-    Expr depth = pool.Binary(BinaryOp::kAdd, first, copy.Add(tile.group));
-    bool groups_fit = innermost.extent.constant() % tile.group == 0;
+    Expr first = pool.Binary(BinaryOp::kMultiply, rewrite.variables[innermost.id], pool.Extent(tile.depth_step));
+    Expr depth = pool.Binary(BinaryOp::kAdd, first, copy.Add(tile.depth_step));
+    bool groups_fit = innermost.extent.constant() % tile.depth_step == 0;
     if (!groups_fit) depth = pool.Binary(BinaryOp::kMinimum, depth, pool.Extent(innermost.extent - 1));
     rewrite.variables[innermost.id] = depth;
   }
@@ -204,7 +204,7 @@ void WidenBroadcast(Schedule& schedule, std::vector<LoopNest>& planned, LoopNest
   te::ExprPool& pool = *schedule.pool;
   Tile& tile = *nest.tile;
   const Expr narrow = tile.broadcast;
-  if (tile.group != 2 || narrow->kind != ExprKind::kRead || narrow->dtype.bytes() > 1) return;
+  if (tile.depth_step != 2 || narrow->kind != ExprKind::kRead || narrow->dtype.bytes() > 1) return;
   const te::Tensor& tensor = narrow->tensor;
   if (!IsUsedOften(nest, tensor)) return;
   te::Tensor wide = WidenedBefore(planned, tensor);

@@ -101,7 +101,7 @@ std::optional<LoopNest> SumDirectly(Schedule& schedule, const LoopNest& nest) {
 void PlanFewRows(LoopNest& nest) {
   Tile& tile = *nest.tile;
   const Expr& value = nest.direct ? nest.direct : nest.tensors[0].value;
-  if (!tile.row || tile.is_packed() || tile.group > 1 || value->axes.size() != 1) return;
+  if (!tile.row || tile.is_packed() || tile.depth_step > 1 || value->axes.size() != 1) return;
   const IndexVar& depth = value->axes[0];
   const Expr& product = value->operands[0];
   if (!product.dtype().is_float() || !depth.extent.is_const()) return;

@@ -143,7 +143,7 @@ void PlanNest(Schedule& schedule, LoopNest& nest) {
   if (nest.tensors[0].tensor->self || nest.tensors[0].tensor->is_ordered) return;
   if (nest.reduction() == nullptr) {
     PlanTransposition(*schedule.pool, nest);
-    nest.neighbours = PlanNeighbours(nest);
+    nest.elements_per_thread = PlanNeighbours(nest);
     return;
   }
   LoopNest divided = nest;
@@ -212,13 +212,13 @@ Dim Blocks(const LoopNest& nest) {
 Dim Blocks(const RowTeam& team) { return CeilDiv(te::NumPositions(team.rows), team.rows_of_block()); }
 
 Dim TakesNeighbours(const LoopNest& nest) {
-  if (nest.neighbours == 1) return 0;
-  return Min(FloorDiv(te::NumPositions(nest.axes), kFullGrid * nest.neighbours), 1);
+  if (nest.elements_per_thread == 1) return 0;
+  return Min(FloorDiv(te::NumPositions(nest.axes), kFullGrid * nest.elements_per_thread), 1);
 }
 
 Dim GridThreads(const LoopNest& nest) {
-  if (nest.neighbours > 1) {
-    Dim positions = te::NumPositions(nest.axes), groups = CeilDiv(positions, nest.neighbours);
+  if (nest.elements_per_thread > 1) {
+    Dim positions = te::NumPositions(nest.axes), groups = CeilDiv(positions, nest.elements_per_thread);
     Dim in_groups = TakesNeighbours(nest);
     return in_groups.is_const() ? groups : in_groups * groups + (1 - in_groups) * positions;
   }

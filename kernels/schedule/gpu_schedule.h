@@ -18,7 +18,8 @@ void InsertTail(Schedule& schedule, const NestGroup& launch, LoopNest tail);
 // The blocks that the nest is divided into, if its form is one of blocks.
 Dim Blocks(const LoopNest& nest);
 Dim Blocks(const RowTeam& team);
-// 1 if threads take neighbouring positions, as LoopNest::neighbours says, else 0. Unknown extents decide at run time.
+// 1 if threads take neighbouring positions, as LoopNest::elements_per_thread says, else 0. Unknown extents decide at
+// run time.
 Dim TakesNeighbours(const LoopNest& nest);
 // The threads that run the nest.
 Dim GridThreads(const LoopNest& nest);

@@ -37,7 +37,7 @@ std::vector<int64_t> DepthOffsets(const PackedLayout& layout) {
   std::vector<int64_t> offsets;
   for (int64_t offset : Offsets(around)) {
     for (int64_t i = 0; i < innermost.extent; ++i) offsets.push_back(offset + i * innermost.stride);
-    while (static_cast<int64_t>(offsets.size()) % layout.group != 0) offsets.push_back(kPadding);
+    while (static_cast<int64_t>(offsets.size()) % layout.depth_step != 0) offsets.push_back(kPadding);
   }
   return offsets;
 }
@@ -49,12 +49,12 @@ void PackElements(const PackedLayout& layout, const Element* from, Element* to) 
     for (int64_t first = 0; first < layout.column.extent; first += layout.panel) {
       int64_t width = std::min(layout.panel, layout.column.extent - first);
       for (size_t k = 0; k < depth.size(); ++k) {
-        int64_t place = static_cast<int64_t>(k) % layout.group;
+        int64_t place = static_cast<int64_t>(k) % layout.depth_step;
         if (depth[k] != kPadding) {
           const Element* row = from + block + depth[k] + first * layout.column.stride;
-          for (int64_t i = 0; i < width; ++i) to[i * layout.group + place] = row[i * layout.column.stride];
+          for (int64_t i = 0; i < width; ++i) to[i * layout.depth_step + place] = row[i * layout.column.stride];
         }
-        if (place == layout.group - 1) to += layout.panel * layout.group;
+        if (place == layout.depth_step - 1) to += layout.panel * layout.depth_step;
       }
     }
   }

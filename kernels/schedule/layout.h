@@ -23,18 +23,19 @@ struct StridedAxis {
 
 // The layout in which a kernel reads a constant input: the axes of the constant, in any order, become
 // [outer..., ceil(column / panel), depth..., panel], columns padded with zeros. Positions of the innermost depth axis
-// are side by side in groups: [outer..., ceil(column / panel), depth..., ceil(innermost / group), panel, group].
+// are side by side in groups: [outer..., ceil(column / panel), depth..., ceil(innermost / depth_step), panel,
+// depth_step].
 struct PackedLayout {
   std::vector<StridedAxis> outer;
   StridedAxis column;
   std::vector<StridedAxis> depth;
-  int64_t panel = 1;  // columns in a panel
-  int64_t group = 1;
+  int64_t panel = 1;       // columns in a panel
+  int64_t depth_step = 1;  // positions of the innermost depth axis side by side; see Tile::depth_step
 
   bool operator==(const PackedLayout&) const = default;
   template <typename H>
   friend H AbslHashValue(H h, const PackedLayout& layout) {
-    return H::combine(std::move(h), layout.outer, layout.column, layout.depth, layout.panel, layout.group);
+    return H::combine(std::move(h), layout.outer, layout.column, layout.depth, layout.panel, layout.depth_step);
   }
 };
 

@@ -58,20 +58,41 @@ struct NestUpdate {
   std::vector<te::Expr> Expressions() const;
 };
 
+// Non-temporal stores, which bypass the caches and so need not read the lines that they overwrite. A nest makes them in
+// calls in which a row and the result are so large.
+struct StreamedStores {
+  // Minimum size of a result. Smaller results stay cached for their reader.
+  static constexpr int64_t kMinSize = int64_t{8} << 20;
+  // Minimum size of a row: each pays a scalar prologue up to the next cache line.
+  static constexpr int64_t kMinRow = 1024;
+
+  Dim row, size;  // bytes of a position of the outer axes, and of all
+  // Returns true if both are large enough in every call.
+  bool is_known() const { return row.is_const() && size.is_const(); }
+  // Inputs whose memory the result may have. It is not streamed there: their lines are cached, having just been read.
+  std::vector<int64_t> replaced = {};
+};
+
 struct LoopNest {
   std::vector<te::IndexVar> axes;  // no axis of constant extent 1
   te::Expr store_offset;           // where each tensor is written at a position
   std::vector<NestTensor> tensors;
   NestForm form = NestForm::kPositions;
   int64_t column_block = 0;          // kColumns
+  int64_t rows_at_once = 1;          // kColumns: rows folded per iteration, with the accumulators in registers
   std::optional<size_t> transposed;  // kTransposed: the axis that reads run along
-  int64_t neighbours = 1;            // kPositions, on a GPU: of the last axis, whose positions a thread has together
+  int64_t elements_per_thread = 1;   // kPositions, on a GPU: adjacent positions of the last axis
   std::vector<Replica> replicas;     // kPositions: what a position computes; empty: one element of each tensor
   std::vector<std::vector<AxisRange>> ranges;  // kPositions: by axis, which has a loop for each; empty: one loop
-  std::optional<Tile> tile;                    // kTiles: how tensors[0] is computed; the others are its epilogue
-  std::optional<Team> team;                    // kTeams: likewise
-  std::optional<BlockTile> block_tile;         // kBlockTiles: likewise
-  std::optional<NestUpdate> update;            // kPositions: likewise
+  // kPositions, on a CPU: conditions outside of the innermost loop, of which there is one for each combination of
+  // values.
+  std::vector<te::Expr> unswitched;
+  std::optional<StreamedStores> streamed;  // kPositions, on a CPU: of the last tensor
+  Dim work;                                // on a CPU: an estimate, in additions
+  std::optional<Tile> tile;                // kTiles: how tensors[0] is computed; the others are its epilogue
+  std::optional<Team> team;                // kTeams: likewise
+  std::optional<BlockTile> block_tile;     // kBlockTiles: likewise
+  std::optional<NestUpdate> update;        // kPositions: likewise
   // The value of tensors[0], a sum of products on a CPU, with the copies inlined that only this nest reads; null: it
   // reads none.
   te::Expr direct;

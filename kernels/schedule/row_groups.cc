@@ -152,7 +152,7 @@ class Grouper {
         launches.push_back({.first = group.first, .count = group.count, .rows = 1});
         for (size_t n = group.first; n < group.first + group.count; ++n) {
           LoopNest& in_row = schedule_.nests[n];
-          in_row.neighbours = 1;
+          in_row.elements_per_thread = 1;
           if (in_row.team) in_row.team->threads = kBlockThreads;
         }
         continue;

@@ -128,7 +128,7 @@ LoopNest RowTeamMaker::Rewritten(const LoopNest& nest, te::Rewrite rewrite, bool
   LoopNest result = nest;
   result.axes = team_.rows;
   if (is_of_elements) result.axes.push_back(team_.element);
-  result.neighbours = 1;
+  result.elements_per_thread = 1;
   const ExprNode* reduce = nest.reduction();
   if (reduce != nullptr) rewrite.variables[reduce->axes[0].id] = pool_.Variable(team_.element);
   Apply(pool_, result, std::move(rewrite));

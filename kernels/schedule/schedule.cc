@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "kernels/schedule/arg_reduction.h"
 #include "kernels/schedule/buffers.h"
+#include "kernels/schedule/cpu_loops.h"
 #include "kernels/schedule/cpu_schedule.h"
 #include "kernels/schedule/depth_pairs.h"
 #include "kernels/schedule/gpu_schedule.h"
@@ -118,8 +119,12 @@ std::string DescribeNests(std::span<const LoopNest> nests, bool has_rows = false
       absl::StrAppend(out, nest.block_tile ? " or" : "", " [", nest.team->threads,
                       nest.team->are_neighbours ? " neighbours" : " warps", " each]");
     }
-    if (nest.neighbours > 1) absl::StrAppend(out, " [", nest.neighbours, " neighbours at once]");
-    if (nest.column_block > 0) absl::StrAppend(out, " [blocks of ", nest.column_block, "]");
+    if (nest.elements_per_thread > 1) absl::StrAppend(out, " [", nest.elements_per_thread, " neighbours at once]");
+    if (nest.column_block > 0) {
+      absl::StrAppend(out, " [blocks of ", nest.column_block, ", ", nest.rows_at_once, " rows at once]");
+    }
+    if (!nest.unswitched.empty()) absl::StrAppend(out, " [unswitched by ", nest.unswitched.size(), "]");
+    if (nest.streamed) absl::StrAppend(out, " [streamed", nest.streamed->is_known() ? "" : " if large", "]");
     if (nest.limit) absl::StrAppend(out, " [if ", nest.limit->rows.ToString(), " > ", nest.limit->few, "]");
   });
 }
@@ -196,6 +201,7 @@ absl::StatusOr<Schedule> ScheduleOf(te::Computation computation, std::vector<boo
   if (target.has_vectors || target.has_blocks) PlanRowGroups(schedule);
   PlanWorkspace(schedule);
   FindReuses(schedule);
+  if (target.has_vectors) PlanLoops(schedule);
   return schedule;
 }
 

@@ -69,6 +69,52 @@ TEST(ScheduleTest, ShortAxesAtOnce) {
   EXPECT_EQ(text(false), "loops 3x8x64: y");
 }
 
+// Stores bypass the caches where they are large, consecutive, and not hidden by the computation.
+TEST(ScheduleTest, StreamedStores) {
+  constexpr Target kStreams{
+      .has_vectors = true, .vector_bits = 512, .vector_registers = 32, .has_masks = true, .has_streamed_stores = true};
+  auto text = [](const Dims& dims, int functions, const Target& target) {
+    Tensor x = Input(0, "x", kFloat32, dims);
+    Tensor y = ComputeTensor("y", kFloat32, dims, [&](Indices i) {
+      Expr value = x(i) + x(i);
+      for (int n = 0; n < functions; ++n) value = te::Unary(te::UnaryOp::kSin, value);
+      return value;
+    });
+    return Text({"y", {x}, {y}}, {}, target);
+  };
+  Dim n = Dim::Var(1, "n");
+  EXPECT_EQ(text({4096, 4096}, 0, kStreams), "loops 16777216: y [streamed]");
+  EXPECT_EQ(text({n, 4096}, 0, kStreams), "loops n * 4096: y [streamed if large]");
+  EXPECT_EQ(text({64, 64}, 0, kStreams), "loops 4096: y");
+  EXPECT_EQ(text({4096, 4096}, 4, kStreams), "loops 16777216: y");
+  EXPECT_EQ(text({4096, 4096}, 0, kWide), "loops 16777216: y");
+}
+
+// A condition that chooses between reads, and is the same along the innermost axis, stands around its loop.
+TEST(ScheduleTest, UnswitchedConditions) {
+  Dim m = Dim::Var(1, "m"), n = Dim::Var(2, "n");
+  auto text = [&](size_t axis) {
+    Tensor x = Input(0, "x", kFloat32, {m, m}), z = Input(1, "z", kFloat32, {n, n});
+    Tensor y = ComputeTensor("y", kFloat32, {axis == 0 ? m + n : m, axis == 1 ? m + n : m}, [&](Indices i) {
+      std::vector<Expr> at = {i[0], i[1]};
+      at[axis] = at[axis] - te::DimValue(m);
+      return te::Select(te::Binary(BinaryOp::kLess, i[axis], te::DimValue(m)), x(i), z(at));
+    });
+    return Text({"y", {x, z}, {y}}, {}, kWide);
+  };
+  EXPECT_EQ(text(0), "loops m + nxm: y [unswitched by 1]");
+  EXPECT_EQ(text(1), "loops mxm + n: y");
+}
+
+TEST(ScheduleTest, ColumnsOfRows) {
+  Tensor x = Input(0, "x", kFloat32, {96, 640});
+  Dim extents[] = {96};
+  Tensor y = ComputeTensor("y", kFloat32, {640}, [&](Indices i) {
+    return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) { return x({r[0], i[0]}); });
+  });
+  EXPECT_EQ(Text({"y", {x}, {y}}, {}, kWide), "columns 640: y [blocks of 256, 8 rows at once]");
+}
+
 TEST(ScheduleTest, ProductsByOperand) {
   EXPECT_EQ(Text(Product(64, 96, 80, false), {}, kWide),
             "tiles 64x96: product [8x3 vectors of 16 in place, depth 80, unrolled 2]");

@@ -18,6 +18,7 @@ struct Target {
   int64_t vector_bits = 128;
   int64_t vector_registers = 16;
   bool has_masks = false;             // masked vector loads and stores
+  bool has_streamed_stores = false;   // vector stores that bypass the caches
   bool has_half_conversions = false;  // between float16 and float32
   bool has_pair_products = false;     // an instruction adds two products of int16 in each lane of int32
   bool has_byte_products = false;     // and one adds four of an unsigned and a signed byte
@@ -39,6 +40,7 @@ inline Target Common(const Target& a, const Target& b) {
           .vector_bits = std::min(a.vector_bits, b.vector_bits),
           .vector_registers = std::min(a.vector_registers, b.vector_registers),
           .has_masks = a.has_masks && b.has_masks,
+          .has_streamed_stores = a.has_streamed_stores && b.has_streamed_stores,
           .has_half_conversions = a.has_half_conversions && b.has_half_conversions,
           .has_pair_products = a.has_pair_products && b.has_pair_products,
           .has_byte_products = a.has_byte_products && b.has_byte_products,

@@ -89,7 +89,7 @@ struct Tile {
   // Positions of the innermost depth axis, of known extent, that one step sums up. Two: the factors, of 8 or 16 bits,
   // are widened to 16, and their products are added up in pairs in lanes of int32. Four: both factors are bytes.
   // Else 1.
-  int64_t group = 1;
+  int64_t depth_step = 1;
   // Equal parts of the innermost depth axis whose sums are added up one after the other, in every tile, so that the
   // bits of a sum do not depend on the height of its tile. The last has what is left over. They are strands in lower
   // tiles, and run one after the other in higher ones. 0: strands take turns, and heights have different numbers of
@@ -105,7 +105,7 @@ struct Tile {
   // Products of four bytes are of an unsigned and a signed factor. If both are of one kind, the broadcast factor has
   // its upper bit flipped, which adds 128 to it or takes 128 away; the sums of the vectors times as much are
   // subtracted.
-  bool flips_sign() const { return group == 4 && broadcast.dtype() == vector.dtype(); }
+  bool flips_sign() const { return depth_step == 4 && broadcast.dtype() == vector.dtype(); }
   // How `count` rows are divided: into tiles of nearly equal heights, the first `higher` of them with one row more.
   struct Heights {
     int64_t tiles, low, higher;

@@ -113,7 +113,7 @@ class TilePlanner {
  private:
   // A short run of the depth that has no whole groups of four is taken in pairs.
   int64_t Group(const std::array<Expr, 2>& narrow) const {
-    int64_t group = DepthGroup(target_, narrow[0].dtype(), narrow[1].dtype()),
+    int64_t group = DepthStep(target_, narrow[0].dtype(), narrow[1].dtype()),
             extent = reduce_.axes.back().extent.constant();
     return group == 4 && extent % group != 0 && extent < kMinDepthOfBytes ? 2 : group;
   }
@@ -125,7 +125,7 @@ class TilePlanner {
     for (size_t side : {1, 0}) {
       Tile tile;
       tile.lanes = lanes == 0 ? target_.Lanes(dtype) : lanes;
-      tile.group = group;
+      tile.depth_step = group;
       int rank = Try(factors[1 - side], factors[side], tile);
       if (rank > best_rank) best = std::move(tile), best_rank = rank;
     }
@@ -293,7 +293,7 @@ class TilePlanner {
   }
 
   bool ReadInPlace(const std::vector<size_t>& columns, Tile& tile) const {
-    if (tile.vector->kind != ExprKind::kRead || tile.group > 1) return false;
+    if (tile.vector->kind != ExprKind::kRead || tile.depth_step > 1) return false;
     for (size_t column : columns) {
       const IndexVar& axis = nest_.axes[column];
       int64_t stride = te::Stride(tile.vector->operands[0], axis.id).value_or(0);
@@ -336,7 +336,7 @@ class TilePlanner {
   // See Tile::slides.
   bool Slides(const Tile& tile) const {
     // With one vector there are registers left, and loads take as long as multiplications.
-    if (!tile.row || tile.vectors == 1 || tile.group > 1) return false;
+    if (!tile.row || tile.vectors == 1 || tile.depth_step > 1) return false;
     for (const ExprNode* node : te::Postorder({tile.broadcast})) {
       if (node->kind != ExprKind::kRead) continue;
       int64_t by_row = te::Stride(node->operands[0], nest_.axes[*tile.row].id).value_or(0);
@@ -425,7 +425,7 @@ class TilePlanner {
       }
       // Cycles for each multiplication: two of them, or two loads, in one. A transposition takes the same time for few
       // rows as for many.
-      int64_t element_bytes = tile.group == 4 ? 1 : reduce_.dtype.bytes();
+      int64_t element_bytes = tile.depth_step == 4 ? 1 : reduce_.dtype.bytes();
       bool in_cache = depth * static_cast<double>(vectors * tile.lanes * element_bytes) <= kPanelInCache;
       double per_load = in_cache || in_place || rows == Dim(1) ? 1 : kLoadBeyondCache;
       double loads = 0.5 * (by_row ? 1 + per_row * per_vector : per_vector + per_load * per_row);
@@ -439,10 +439,10 @@ class TilePlanner {
       tile.rows = height;
     }
     const Dim& innermost = reduce_.axes.back().extent;
-    tile.inner_depth = innermost.is_const() ? (innermost.constant() + tile.group - 1) / tile.group : 0;
+    tile.inner_depth = innermost.is_const() ? (innermost.constant() + tile.depth_step - 1) / tile.depth_step : 0;
     tile.segments = Segments(tile);
     tile.slides = Slides(tile);
-    if (tile.packed) tile.packed->panel = tile.panel(), tile.packed->group = tile.group;
+    if (tile.packed) tile.packed->panel = tile.panel(), tile.packed->depth_step = tile.depth_step;
     for (Tile::Source& source : tile.sources) source.layout.panel = tile.panel();
     tile.masked = is_masked(tile.vectors);
     tile.overlaps = has_overlaps && !tile.is_packed() && fits(tile.vectors) && !divides(tile.vectors);
@@ -463,7 +463,7 @@ Expr NarrowFactor(const Expr& factor) {
   return widens && (from == kInt8 || from == kUInt8 || from == kInt16) ? factor->operands[0] : Expr();
 }
 
-int64_t DepthGroup(const Target& target, DataType a, DataType b) {
+int64_t DepthStep(const Target& target, DataType a, DataType b) {
   return target.has_byte_products && a.bits == 8 && b.bits == 8 ? 4 : 2;
 }
 

@@ -17,9 +17,9 @@ inline constexpr int64_t kMaxTileRows = 14;
 // Returns the operand that a factor of a product widens to int32 and that fits 16 bits; null if it widens nothing.
 te::Expr NarrowFactor(const te::Expr& factor);
 
-// How many positions of the depth a tile takes in one step for factors of these integer types (Tile::group), where they
-// lie side by side: four of bytes, if the machine multiplies them, else two.
-int64_t DepthGroup(const Target& target, DataType a, DataType b);
+// How many positions of the depth a tile takes in one step for factors of these integer types (Tile::depth_step), where
+// they lie side by side: four of bytes, if the machine multiplies them, else two.
+int64_t DepthStep(const Target& target, DataType a, DataType b);
 
 // The register tiles for tensors[0] of the nest; nullopt if it is not a sum of products, or if tiles are not
 // profitable.

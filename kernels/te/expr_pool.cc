@@ -310,6 +310,13 @@ bool DependsOn(const Expr& e, int64_t variable) {
   return false;
 }
 
+bool MustBranch(const Expr& e) {
+  for (const ExprNode* node : Postorder({e})) {
+    if (node->kind == ExprKind::kRead && node->int_value != kReadIsSafe) return true;
+  }
+  return false;
+}
+
 std::optional<int64_t> Stride(const Expr& e, int64_t variable) {
   if (e->kind == ExprKind::kIndex) return e->index.id == variable;
   if (!DependsOn(e, variable)) return 0;

@@ -69,6 +69,8 @@ std::optional<int64_t> Stride(const Expr& e, int64_t variable);
 // Nodes reachable from `roots`, each once, operands first. Does not enter other tensors.
 std::vector<const ExprNode*> Postorder(const std::vector<Expr>& roots);
 bool DependsOn(const Expr& e, int64_t variable);
+// Returns true if evaluating `e` where it is not needed could read out of bounds.
+bool MustBranch(const Expr& e);
 
 }  // namespace rvm::te
 

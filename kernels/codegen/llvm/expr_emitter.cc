@@ -175,17 +175,10 @@ Value* ExprEmitter::EmitRead(const ExprNode& e) {
   return Load(e.dtype, pointer->second, offset);
 }
 
-bool ExprEmitter::MustBranch(const Expr& e) {
-  for (const ExprNode* node : te::Postorder({e})) {
-    if (node->kind == ExprKind::kRead && node->int_value != te::kReadIsSafe) return true;
-  }
-  return false;
-}
-
 Value* ExprEmitter::EmitSelect(const ExprNode& e) {
   Value* condition = Emit(e.operands[0]);
   if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(condition)) return Emit(e.operands[known->isZero() ? 2 : 1]);
-  if (!MustBranch(e.operands[1]) && !MustBranch(e.operands[2])) {
+  if (!te::MustBranch(e.operands[1]) && !te::MustBranch(e.operands[2])) {
     Value* then = Emit(e.operands[1]);
     return b_.CreateSelect(condition, then, Emit(e.operands[2]));
   }

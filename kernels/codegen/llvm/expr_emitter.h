@@ -62,8 +62,6 @@ class ExprEmitter {
   // Rounds to the precision of `dtype`.
   llvm::Value* Round(DataType dtype, llvm::Value* value);
   llvm::Value* EmitBinary(te::BinaryOp op, DataType dtype, llvm::Value* x, llvm::Value* y);
-  // Whether emitting `e` where it is not needed could read out of bounds.
-  static bool MustBranch(const te::Expr& e);
 
  private:
   llvm::Value* EmitOnThisStack(const te::Expr& e);

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/codegen/llvm/loop_emitter.h"
+#include "kernels/schedule/nest_cost.h"
 #include "llvm/IR/Intrinsics.h"
 
 namespace rvm::codegen {
@@ -113,7 +114,7 @@ EmittedNest GroupEmitter::Run(const std::string& name) {
   result_.count = nests_[0].count;
   Begin(absl::StrCat(name, ".", group_.first, ".rows"));
   LoopRange range{result_.function->getArg(0), result_.function->getArg(1), result_.count, group_.rows};
-  EmitStoppableLoop(b_, range, cancel_, kUnknownCost, {},
+  EmitStoppableLoop(b_, range, cancel_, schedule::kUnknownCost, {},
                     [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
                       Value* limit = b_.CreateNSWAdd(at, b_.getInt64(static_cast<uint64_t>(group_.rows)));
                       Value* end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, limit, range.end);

@@ -286,6 +286,7 @@ schedule::Target ScheduleTarget(const HostTarget& target) {
     facts.has_half_conversions = true;
     return facts;
   }
+  facts.has_streamed_stores = true;
   facts.has_half_conversions = has("+f16c");
   if (has("+avx")) facts.vector_bits = 256;
   facts.has_masks = has("+avx");

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "kernels/schedule/nest_cost.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/MDBuilder.h"
 
@@ -99,16 +100,9 @@ void EmitStop(llvm::IRBuilder<>& b, Value* cancel) {
 
 }  // namespace
 
-int64_t CostOfIterations(int64_t cost, const Dim& count) {
-  if (cost == kUnknownCost || !count.is_const()) return kUnknownCost;
-  int64_t product = 0;
-  bool overflows = __builtin_mul_overflow(cost, std::max<int64_t>(count.constant(), 1), &product);
-  return overflows ? kUnknownCost : product;
-}
-
 std::vector<Value*> EmitStoppableLoop(llvm::IRBuilder<>& b, const LoopRange& range, Value* cancel, int64_t cost,
                                       std::vector<Value*> carried, LoopBody body, const LoopHints& hints) {
-  int64_t all = CostOfIterations(cost, FloorDiv(range.extent + (range.step - 1), range.step));
+  int64_t all = schedule::CostOfIterations(cost, FloorDiv(range.extent + (range.step - 1), range.step));
   if (cancel == nullptr || all <= kChunkCost)
     return EmitLoop(b, range.begin, range.end, range.step, std::move(carried), body, hints);
   if (cost > kChunkCost / kIterationsPerCheck) {

@@ -3,7 +3,6 @@
 #define RVM_KERNELS_CODEGEN_LLVM_LOOP_EMITTER_H_
 
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "base/dim.h"
@@ -30,11 +29,6 @@ inline constexpr int64_t kLoadsAtOnce = 8;
 std::vector<llvm::Value*> EmitLoop(llvm::IRBuilder<>& b, llvm::Value* begin, llvm::Value* end, int64_t step,
                                    std::vector<llvm::Value*> carried, LoopBody body, const LoopHints& hints = {});
 
-// An estimate of work in additions, or unknown.
-inline constexpr int64_t kUnknownCost = std::numeric_limits<int64_t>::max();
-// Returns the cost of `count` iterations of `cost` each.
-int64_t CostOfIterations(int64_t cost, const Dim& count);
-
 struct LoopRange {
   llvm::Value* begin;
   llvm::Value* end;
@@ -43,8 +37,8 @@ struct LoopRange {
 };
 
 // Like EmitLoop, in a function that returns void. Loops that may be long return from it soon after *cancel becomes
-// nonzero: every iteration tests the flag if its `cost` is large or unknown; otherwise the loop is split into chunks,
-// which does not inhibit vectorisation. Without a flag (null) it is EmitLoop.
+// nonzero: every iteration tests the flag if its `cost` (kernels/schedule/nest_cost.h) is large or unknown; otherwise
+// the loop is split into chunks, which does not inhibit vectorisation. Without a flag (null) it is EmitLoop.
 std::vector<llvm::Value*> EmitStoppableLoop(llvm::IRBuilder<>& b, const LoopRange& range, llvm::Value* cancel,
                                             int64_t cost, std::vector<llvm::Value*> carried, LoopBody body,
                                             const LoopHints& hints = {});

@@ -19,6 +19,7 @@
 #include "kernels/codegen/llvm/transpose_emitter.h"
 #include "kernels/schedule/block_tile_planner.h"
 #include "kernels/schedule/gpu_schedule.h"
+#include "kernels/schedule/nest_cost.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/IR/Intrinsics.h"
 
@@ -29,7 +30,6 @@ using schedule::LoopNest;
 using schedule::NestForm;
 using schedule::NestTensor;
 using schedule::Schedule;
-using te::BinaryOp;
 using te::Expr;
 using te::ExprKind;
 using te::ExprNode;
@@ -37,17 +37,6 @@ using te::IndexVar;
 using te::ReduceOp;
 
 namespace {
-
-// Rows folded per iteration of a column reduction, with the accumulators in registers.
-constexpr int64_t kRowsAtOnce = 8;
-// Maximum number of conditions that a loop is unswitched by: each doubles the code of the innermost loop.
-constexpr size_t kMaxChoices = 2;
-// Minimum size of a result stored with non-temporal stores. Smaller results stay cached for their reader.
-constexpr int64_t kMinStreamedBytes = int64_t{8} << 20;
-// Minimum row size for non-temporal stores: each row pays a scalar prologue up to the next cache line.
-constexpr int64_t kMinStreamedRow = 1024;
-// Maximum cost per position, in additions, for non-temporal stores. Above it, computation hides the cost of the stores.
-constexpr int64_t kMaxStreamedCost = 32;
 
 class NestEmitter {
  public:
@@ -64,17 +53,11 @@ class NestEmitter {
   void Begin(const std::string& name);
   void AssumeExtents();
   void ReturnIfFewRows();
-  Dim Work() const;
-  static int64_t CostOf(const std::vector<Expr>& roots);
-  static int64_t CostOfReduceIteration(const ExprNode& reduce, size_t axis, int64_t columns);
-  int64_t CostOfPosition() const;
-  int64_t CostOfIteration(size_t axis) const;
   void EmitAxes(size_t axis, size_t count, llvm::function_ref<void()> body);
   void EmitUpdate();
   size_t AxesOfCondition() const;
   void EmitAxis(size_t axis, size_t count, Value* begin, Value* end,
                 std::span<const std::pair<const ExprNode*, bool>> known, llvm::function_ref<void()> body);
-  std::vector<Expr> ChoicesAround(size_t axis) const;
   Value* Streams();
   Value* AlignedFrom(Value* begin, Value* end);
   void EmitPosition();
@@ -122,24 +105,6 @@ void NestEmitter::CollectTensors() {
   for (const NestTensor& t : nest_.tensors) {
     if (t.stored) add(t.tensor);
   }
-}
-
-// Returns the work by which the runtime decides how many threads share a nest: operations, without reads and addresses.
-Dim NestEmitter::Work() const {
-  int64_t operations = 0;
-  for (const ExprNode* node : te::Postorder(schedule::Values(nest_))) {
-    if (node->kind == ExprKind::kUnary || node->kind == ExprKind::kBinary) {
-      bool function = node->kind == ExprKind::kUnary && IsTranscendental(node->unary);
-      operations += function ? 10 : 1;
-    }
-  }
-  Dim work = std::max<int64_t>(operations, 1);
-  if (nest_.update) return work * nest_.update->estimate;
-  for (const IndexVar& axis : nest_.axes) work = work * axis.extent;
-  if (const ExprNode* reduce = nest_.reduction()) {
-    for (const IndexVar& axis : reduce->axes) work = work * axis.extent;
-  }
-  return work;
 }
 
 // Whether the tensor shares its memory with another that this nest accesses.
@@ -224,48 +189,6 @@ void NestEmitter::ReturnIfFewRows() {
   b_.SetInsertPoint(more);
 }
 
-// Returns the time of computing `roots`, in additions, for the distance between polls and for streaming stores. A
-// read that misses the caches takes as long as some tens.
-int64_t NestEmitter::CostOf(const std::vector<Expr>& roots) {
-  int64_t cost = 1;
-  for (const ExprNode* node : te::Postorder(roots)) {
-    if (node->kind == ExprKind::kUnary) {
-      cost += IsTranscendental(node->unary) ? 10 : 1;
-    } else if (node->kind == ExprKind::kBinary) {
-      cost += IsDivision(node->binary) || node->binary == BinaryOp::kPower ? 10 : 1;
-    } else if (node->kind == ExprKind::kRead) {
-      cost += 2;
-    }
-  }
-  return cost;
-}
-
-// Returns the cost of one iteration of a reduced axis, of `columns` side by side.
-int64_t NestEmitter::CostOfReduceIteration(const ExprNode& reduce, size_t axis, int64_t columns) {
-  int64_t cost = CostOf({reduce.operands[0]});
-  for (size_t inner = axis + 1; inner < reduce.axes.size(); ++inner) {
-    cost = CostOfIterations(cost, reduce.axes[inner].extent);
-  }
-  return CostOfIterations(cost, columns);
-}
-
-int64_t NestEmitter::CostOfPosition() const {
-  std::vector<Expr> values = schedule::Values(nest_);
-  const ExprNode* reduce = nest_.reduction();
-  if (reduce == nullptr) return CostOf(values);
-  values.erase(values.begin());
-  int64_t cost = CostOf({reduce->operands[0]}) + CostOf(values);
-  for (const IndexVar& axis : reduce->axes) cost = CostOfIterations(cost, axis.extent);
-  return cost;
-}
-
-int64_t NestEmitter::CostOfIteration(size_t axis) const {
-  int64_t cost = CostOfPosition();
-  for (size_t inner = axis + 1; inner < nest_.axes.size(); ++inner)
-    cost = CostOfIterations(cost, nest_.axes[inner].extent);
-  return cost;
-}
-
 // How many axes are outside the condition of an update.
 size_t NestEmitter::AxesOfCondition() const {
   size_t axes = nest_.axes.size();
@@ -320,55 +243,19 @@ void NestEmitter::EmitAxes(size_t axis, size_t count, llvm::function_ref<void()>
   }
 }
 
-// Conditions that choose between reads, one of which may be out of bounds, and are the same in all iterations of the
-// innermost loop.
-std::vector<Expr> NestEmitter::ChoicesAround(size_t axis) const {
-  std::vector<Expr> choices;
-  for (const ExprNode* node : te::Postorder(schedule::Values(nest_))) {
-    if (node->kind != ExprKind::kSelect || choices.size() == kMaxChoices) continue;
-    const Expr& condition = node->operands[0];
-    bool is_same = true;
-    for (const ExprNode* part : te::Postorder({condition})) {
-      is_same = is_same && part->kind != ExprKind::kRead &&
-                !(part->kind == ExprKind::kIndex && part->index.id == nest_.axes[axis].id);
-    }
-    bool branches = ExprEmitter::MustBranch(node->operands[1]) || ExprEmitter::MustBranch(node->operands[2]);
-    bool is_new = std::none_of(choices.begin(), choices.end(),
-                               [&](const Expr& choice) { return choice.get() == condition.get(); });
-    if (is_same && branches && is_new) choices.push_back(condition);
-  }
-  return choices;
-}
-
-// Whether the result is so large that its stores should bypass the caches: they then need not read what they overwrite.
-// Null if it never is, or if its elements are not stored in a way that allows it.
+// Whether the result is so large in this call that its stores bypass the caches; null: never.
 Value* NestEmitter::Streams() {
-  if (!StreamsStores(module_) || nest_.update || nest_.form != NestForm::kPositions || !nest_.replicas.empty() ||
-      nest_.axes.empty())
-    return nullptr;
-  const NestTensor& last = nest_.tensors.back();
-  bool is_only =
-      std::none_of(nest_.tensors.begin(), nest_.tensors.end() - 1, [](const NestTensor& t) { return t.stored; });
-  if (!last.stored || !is_only || last.tensor->self || last.tensor->is_ordered) return nullptr;
-  auto buffer = schedule_.buffers.find(last.tensor.get());
-  bool is_read_here = schedule::CountReaders(schedule_.nests, last.tensor) > 0;
-  if (buffer == schedule_.buffers.end() || !buffer->second.is_output || is_read_here) return nullptr;
-  if (te::Stride(nest_.store_offset, nest_.axes.back().id) != 1 || CostOfPosition() > kMaxStreamedCost) return nullptr;
-  Dim row = nest_.axes.back().extent * last.tensor.dtype().bytes(), size = last.tensor.dtype().bytes();
-  for (const IndexVar& axis : nest_.axes) size = size * axis.extent;
-  auto known_below = [](const Dim& dim, int64_t least) { return dim.is_const() && dim.constant() < least; };
-  if (known_below(row, kMinStreamedRow) || known_below(size, kMinStreamedBytes)) return nullptr;
+  if (!nest_.streamed) return nullptr;
   auto is_least = [&](const Dim& dim, int64_t least) {
     return b_.CreateICmpSGE(e_.EmitExtent(dim), b_.getInt64(static_cast<uint64_t>(least)));
   };
-  Value* streams = b_.CreateAnd(is_least(row, kMinStreamedRow), is_least(size, kMinStreamedBytes));
-  // An input that the result replaces has just been read, so that its lines are cached.
-  for (const schedule::Reuse& reuse : schedule_.reuses) {
-    if (&schedule_.nests[reuse.nest] != &nest_ || reuse.output != buffer->second.output) continue;
+  Value* streams = b_.CreateAnd(is_least(nest_.streamed->row, schedule::StreamedStores::kMinRow),
+                                is_least(nest_.streamed->size, schedule::StreamedStores::kMinSize));
+  Value* result = e_.pointers.at(nest_.tensors.back().tensor.get());
+  for (int64_t input : nest_.streamed->replaced) {
     for (const te::Tensor& tensor : result_.tensors) {
-      if (tensor->kind != te::TensorKind::kInput || tensor->input_index != reuse.input) continue;
-      Value* is_apart = b_.CreateICmpNE(e_.pointers.at(tensor.get()), e_.pointers.at(last.tensor.get()));
-      streams = b_.CreateAnd(streams, is_apart);
+      if (tensor->kind != te::TensorKind::kInput || tensor->input_index != input) continue;
+      streams = b_.CreateAnd(streams, b_.CreateICmpNE(e_.pointers.at(tensor.get()), result));
     }
   }
   return streams;
@@ -394,7 +281,7 @@ void NestEmitter::EmitAxis(size_t axis, size_t count, Value* begin, Value* end,
   bool has_positions = count == nest_.axes.size();
   llvm::MDNode* independent = has_positions ? group_ : nullptr;
   auto loop_over = [&](Value* from, Value* to) {
-    EmitStoppableLoop(b_, {from, to, nest_.axes[axis].extent}, cancel_, CostOfIteration(axis), {},
+    EmitStoppableLoop(b_, {from, to, nest_.axes[axis].extent}, cancel_, schedule::CostOfIteration(nest_, axis), {},
                       [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
                         e_.OpenScope();
                         e_.Bind(nest_.axes[axis], at);
@@ -419,18 +306,17 @@ void NestEmitter::EmitAxis(size_t axis, size_t count, Value* begin, Value* end,
     };
     EmitIfElse(b_, streams_, stream, [&] { loop_over(begin, end); });
   };
-  std::vector<Expr> choices;
-  if (has_positions && axis + 1 == count && nest_.reduction() == nullptr) choices = ChoicesAround(axis);
-  // A loop for each combination of their values: one with branches would not be vectorised.
+  std::span<const Expr> conditions;
+  if (has_positions && axis + 1 == count) conditions = nest_.unswitched;
   auto choose = [&](auto& self, size_t next) -> void {
-    if (next == choices.size()) return loop();
+    if (next == conditions.size()) return loop();
     auto with = [&](bool truth) {
       e_.OpenScope();
-      e_.BindValue(choices[next].get(), b_.getInt1(truth));
+      e_.BindValue(conditions[next].get(), b_.getInt1(truth));
       self(self, next + 1);
       e_.CloseScope();
     };
-    EmitIfElse(b_, e_.Emit(choices[next]), [&] { with(true); }, [&] { with(false); });
+    EmitIfElse(b_, e_.Emit(conditions[next]), [&] { with(true); }, [&] { with(false); });
   };
   choose(choose, 0);
 }
@@ -472,7 +358,7 @@ void NestEmitter::EmitFlatPosition(Value* position) {
     emit();
     IndexEmitter(b_, e_).HiddenZero();
   };
-  if (nest_.neighbours == 1) return emit();
+  if (nest_.elements_per_thread == 1) return emit();
   Dim in_groups = TakesNeighbours(nest_);
   if (in_groups.is_const()) return EmitNeighbours(position);
   Value* takes = b_.CreateICmpNE(e_.EmitExtent(in_groups), b_.getInt64(0));
@@ -483,18 +369,18 @@ void NestEmitter::EmitFlatPosition(Value* position) {
 void NestEmitter::EmitNeighbours(Value* group) {
   e_.OpenScope();
   std::vector<te::IndexVar> groups = nest_.axes;
-  groups.back().extent = FloorDiv(groups.back().extent + (nest_.neighbours - 1), nest_.neighbours);
+  groups.back().extent = FloorDiv(groups.back().extent + (nest_.elements_per_thread - 1), nest_.elements_per_thread);
   IndexEmitter i(b_, e_);
   std::vector<Value*> positions = i.Decode(groups, group);
   // Adds an opaque zero so that LLVM does not rewrite the first offset in terms of the group number.
   Value* number = positions.size() == 1 ? positions.back() : b_.CreateNUWAdd(positions.back(), i.HiddenZero());
-  Value* first = i.Times(number, nest_.neighbours);
+  Value* first = i.Times(number, nest_.elements_per_thread);
   positions.pop_back();
   groups.pop_back();
   i.Bind(groups, positions);
   const NestTensor& tensor = nest_.tensors[0];
   auto emit_each = [&](llvm::function_ref<void(size_t)> emit) {
-    for (int64_t n = 0; n < nest_.neighbours; ++n) {
+    for (int64_t n = 0; n < nest_.elements_per_thread; ++n) {
       e_.OpenScope();
       e_.Bind(nest_.axes.back(), i.Plus(first, n));
       emit(static_cast<size_t>(n));
@@ -507,7 +393,7 @@ void NestEmitter::EmitNeighbours(Value* group) {
     emit_each([&](size_t n) { Finish(tensor, values[n]); });
   };
   const Dim& extent = nest_.axes.back().extent;
-  if (extent.is_const() && extent.constant() % nest_.neighbours == 0) {
+  if (extent.is_const() && extent.constant() % nest_.elements_per_thread == 0) {
     emit_all();
   } else {
     Value* end = e_.EmitExtent(extent);
@@ -521,7 +407,7 @@ void NestEmitter::EmitNeighbours(Value* group) {
       });
       i.HiddenZero();  // likewise
     };
-    EmitIfElse(b_, b_.CreateICmpSLE(i.Plus(first, nest_.neighbours), end), emit_all, emit_rest);
+    EmitIfElse(b_, b_.CreateICmpSLE(i.Plus(first, nest_.elements_per_thread), end), emit_all, emit_rest);
   }
   e_.CloseScope();
 }
@@ -531,7 +417,7 @@ std::vector<Value*> NestEmitter::EmitReduceStep(const ExprNode& reduce, size_t a
   Value* end = e_.EmitExtent(reduce.axes[axis].extent);
   LoopRange range{b_.getInt64(0), end, reduce.axes[axis].extent};
   bool is_innermost = schedule_.target.has_blocks && axis + 1 == reduce.axes.size();
-  return EmitStoppableLoop(b_, range, cancel_, CostOfReduceIteration(reduce, axis, 1), std::move(carried),
+  return EmitStoppableLoop(b_, range, cancel_, schedule::CostOfReduceIteration(reduce, axis, 1), std::move(carried),
                            [&](Value* at, const std::vector<Value*>& current) {
                              e_.OpenScope();
                              e_.Bind(reduce.axes[axis], at);
@@ -551,9 +437,10 @@ Value* NestEmitter::EmitReduce(const ExprNode& reduce) {
 void NestEmitter::EmitReduceLoops(const ExprNode& reduce, size_t axis, FoldRows body) {
   if (axis == reduce.axes.size()) return body(nullptr, 1);
   Value* end = e_.EmitExtent(reduce.axes[axis].extent);
-  int64_t cost = CostOfReduceIteration(reduce, axis, nest_.column_block);
+  int64_t cost = schedule::CostOfReduceIteration(reduce, axis, nest_.column_block);
   auto loop = [&](Value* begin, Value* limit, int64_t step, llvm::function_ref<void(Value*)> iteration) {
-    EmitStoppableLoop(b_, {begin, limit, reduce.axes[axis].extent, step}, cancel_, CostOfIterations(cost, step), {},
+    EmitStoppableLoop(b_, {begin, limit, reduce.axes[axis].extent, step}, cancel_,
+                      schedule::CostOfIterations(cost, step), {},
                       [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
                         e_.OpenScope();
                         iteration(at);
@@ -567,8 +454,9 @@ void NestEmitter::EmitReduceLoops(const ExprNode& reduce, size_t axis, FoldRows 
       EmitReduceLoops(reduce, axis + 1, body);
     });
   }
-  Value* whole = b_.CreateAnd(end, b_.getInt64(static_cast<uint64_t>(-kRowsAtOnce)));
-  loop(b_.getInt64(0), whole, kRowsAtOnce, [&](Value* at) { body(at, kRowsAtOnce); });
+  int64_t rows = nest_.rows_at_once;
+  Value* whole = b_.CreateAnd(end, b_.getInt64(static_cast<uint64_t>(-rows)));
+  loop(b_.getInt64(0), whole, rows, [&](Value* at) { body(at, rows); });
   loop(whole, end, 1, [&](Value* at) { body(at, 1); });
 }
 
@@ -589,7 +477,7 @@ void NestEmitter::EmitColumns(Value* begin, Value* end) {
   auto store = [&](Value* value, Value* i) {
     b_.CreateStore(memory == type ? value : b_.CreateZExt(value, memory), b_.CreateInBoundsGEP(memory, block, i));
   };
-  int64_t cost = CostOfIterations(CostOfPosition(), nest_.column_block);
+  int64_t cost = schedule::CostOfIterations(schedule::CostOfPosition(nest_), nest_.column_block);
   LoopRange range{begin, end, nest_.axes.back().extent, nest_.column_block};
   EmitStoppableLoop(b_, range, cancel_, cost, {}, [&](Value* first, const std::vector<Value*>&) -> std::vector<Value*> {
     Value* left = b_.CreateNSWSub(end, first);
@@ -630,7 +518,7 @@ EmittedNest NestEmitter::Run(const std::string& name, NestUnits units) {
   CollectTensors();
   Begin(name);
   if (nest_.limit) ReturnIfFewRows();
-  result_.work = Work();
+  result_.work = nest_.work;
   result_.in_order = nest_.tensors[0].tensor->self || (nest_.update && nest_.update->is_in_order);
   if (!nest_.axes.empty()) result_.count = nest_.axes[0].extent;
   switch (nest_.form) {

@@ -236,8 +236,8 @@ void RowTeamEmitter::LoadAhead(const Expr& value, bool keeps_place) {
       if (load != nullptr && keeps_place && is_in_memory) load->setVolatile(true);
       continue;
     }
-    bool branches = next->kind == ExprKind::kSelect &&
-                    (ExprEmitter::MustBranch(next->operands[1]) || ExprEmitter::MustBranch(next->operands[2]));
+    bool branches =
+        next->kind == ExprKind::kSelect && (te::MustBranch(next->operands[1]) || te::MustBranch(next->operands[2]));
     for (size_t i = 0; i < (branches ? 1 : next->operands.size()); ++i) left.push_back(next->operands[i]);
   }
 }

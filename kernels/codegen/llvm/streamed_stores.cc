@@ -6,7 +6,6 @@
 #include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicsX86.h"
-#include "llvm/TargetParser/Triple.h"
 
 namespace rvm::codegen {
 namespace {
@@ -29,8 +28,6 @@ bool HasGroup(const llvm::MDNode* groups, const llvm::MDNode* group) {
 }
 
 }  // namespace
-
-bool StreamsStores(const llvm::Module& module) { return llvm::Triple(module.getTargetTriple()).isX86(); }
 
 void AddAccessGroup(llvm::Instruction& access, llvm::MDNode* group) {
   llvm::MDNode* groups = access.getMetadata(llvm::LLVMContext::MD_access_group);

@@ -18,9 +18,6 @@ namespace rvm::codegen {
 // Size of a cache line.
 inline constexpr uint64_t kLineBytes = 64;
 
-// Returns true if the target has non-temporal stores of vectors.
-bool StreamsStores(const llvm::Module& module);
-
 // REQUIRES: the loop around it stores consecutive elements, the first of them at the beginning of a line.
 void MarkStreamed(llvm::StoreInst& store);
 // Adds the access to the group, for the hint LoopHints::independent.

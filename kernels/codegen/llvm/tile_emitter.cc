@@ -9,6 +9,7 @@
 #include "kernels/codegen/llvm/expansion_emitter.h"
 #include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/transpose_vectors.h"
+#include "kernels/schedule/nest_cost.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/IntrinsicsX86.h"
@@ -81,7 +82,7 @@ class TileEmitter {
   // Returns the number of sums of a tile, by rows of vectors.
   int64_t NumSums(int64_t height) const { return (height + (t_.flips_sign() ? 1 : 0)) * t_.vectors; }
   // Returns the number of steps of the innermost depth axis; the last one may have fewer positions.
-  Dim Steps() const { return FloorDiv(depth_.back().extent + (t_.group - 1), t_.group); }
+  Dim Steps() const { return FloorDiv(depth_.back().extent + (t_.depth_step - 1), t_.depth_step); }
   // Returns the number of blocks of panels that the columns have.
   Dim Blocks() const { return FloorDiv(panels_ + (t_.panels_at_once - 1), t_.panels_at_once); }
   Value* I64(int64_t v) { return b_.getInt64(static_cast<uint64_t>(v)); }
@@ -105,7 +106,8 @@ class TileEmitter {
 // -1: the cost of the whole depth.
 int64_t TileEmitter::CostOfSums(size_t axis) const {
   int64_t cost = std::max<int64_t>(t_.rows * t_.vectors / 8, 1);
-  for (size_t inner = axis + 1; inner < depth_.size(); ++inner) cost = CostOfIterations(cost, depth_[inner].extent);
+  for (size_t inner = axis + 1; inner < depth_.size(); ++inner)
+    cost = schedule::CostOfIterations(cost, depth_[inner].extent);
   return cost;
 }
 
@@ -129,7 +131,7 @@ TileEmitter::Panel TileEmitter::BeginPanel(Value* index, bool loads_vectors) {
     for (const Tile::Source& source : t_.sources) panel.sources.push_back(SourceBase(source, index));
   } else if (t_.access == Tile::Access::kPanels) {
     Value* number = b_.CreateNSWAdd(b_.CreateNSWMul(Linear(t_.outer), e_.EmitExtent(panels_)), index);
-    Dim depth = t_.panel() * t_.group * Steps();
+    Dim depth = t_.panel() * t_.depth_step * Steps();
     for (size_t i = 0; i + 1 < depth_.size(); ++i) depth = depth * depth_[i].extent;
     panel.base =
         b_.CreateInBoundsGEP(factor_, e_.pointers.at(t_.panels.get()), b_.CreateNSWMul(number, e_.EmitExtent(depth)));
@@ -190,7 +192,7 @@ Values TileEmitter::LoadVectors(const Panel& panel) {
     Value* linear = I64(0);
     for (const IndexVar& axis : depth_) {
       bool innermost = axis.id == depth_.back().id;
-      Value* extent = e_.EmitExtent(innermost ? Steps() * t_.group : axis.extent);
+      Value* extent = e_.EmitExtent(innermost ? Steps() * t_.depth_step : axis.extent);
       linear = b_.CreateNSWAdd(b_.CreateNSWMul(linear, extent), e_.EmitVariable(axis));
     }
     first = b_.CreateInBoundsGEP(factor_, panel.base, b_.CreateNSWMul(linear, I64(t_.panel())));
@@ -202,7 +204,7 @@ Values TileEmitter::LoadVectors(const Panel& panel) {
   }
   Values loaded;
   for (int64_t v = 0; v < t_.vectors; ++v) {
-    Value* address = b_.CreateGEP(factor_, first, I64(v * t_.lanes * t_.column_stride * t_.group));
+    Value* address = b_.CreateGEP(factor_, first, I64(v * t_.lanes * t_.column_stride * t_.depth_step));
     Value* vector =
         panel.masks.empty() ? LoadVector(address) : LoadMasked(address, panel.masks[static_cast<size_t>(v)]);
     loaded.push_back(Widen(t_.vector.dtype(), vector));
@@ -214,7 +216,7 @@ Values TileEmitter::LoadVectors(const Panel& panel) {
 Value* TileEmitter::LoadVector(Value* address) {
   llvm::Align align(factor_->getScalarSizeInBits() / 8);
   int64_t stride = t_.column_stride;
-  auto* type = llvm::FixedVectorType::get(factor_, static_cast<unsigned>(t_.lanes * t_.group));
+  auto* type = llvm::FixedVectorType::get(factor_, static_cast<unsigned>(t_.lanes * t_.depth_step));
   if (stride == 1) return b_.CreateAlignedLoad(type, address, align);
   Value* vector = llvm::PoisonValue::get(type);
   for (int64_t part = 0; part < stride; ++part) {
@@ -235,7 +237,7 @@ Value* TileEmitter::LoadVector(Value* address) {
 // A vector of columns that lie apart is one of several vectors of neighbours.
 Value* TileEmitter::LoadMasked(Value* address, Value* mask) {
   llvm::Align align(factor_->getScalarSizeInBits() / 8);
-  auto* wide = llvm::FixedVectorType::get(factor_, static_cast<unsigned>(t_.lanes * t_.column_stride * t_.group));
+  auto* wide = llvm::FixedVectorType::get(factor_, static_cast<unsigned>(t_.lanes * t_.column_stride * t_.depth_step));
   Value* all = b_.CreateMaskedLoad(wide, address, align, mask, llvm::Constant::getNullValue(wide));
   if (t_.column_stride == 1) return all;
   llvm::SmallVector<int, 16> columns;
@@ -245,10 +247,10 @@ Value* TileEmitter::LoadMasked(Value* address, Value* mask) {
 
 // Elements as they are multiplied: in fours as bytes, in pairs as int16, else as they are summed.
 Value* TileEmitter::Widen(DataType from, Value* x) {
-  if (t_.group == 4) return x;
+  if (t_.depth_step == 4) return x;
   const DataType sum = s_.nest.tensors[0].value->operands[0].dtype();
   if (sum.is_float()) return from == sum ? x : e_.WidenVector(from, sum, x);
-  llvm::Type* type = x->getType()->getWithNewBitWidth(t_.group > 1 ? 16 : element_->getIntegerBitWidth());
+  llvm::Type* type = x->getType()->getWithNewBitWidth(t_.depth_step > 1 ? 16 : element_->getIntegerBitWidth());
   return from.is_int() ? b_.CreateSExt(x, type) : b_.CreateZExt(x, type);
 }
 
@@ -257,16 +259,16 @@ Value* TileEmitter::EmitGroup(Value* k, int64_t positions) {
   const DataType dtype = t_.broadcast.dtype();
   bool adjacent = t_.broadcast->kind == te::ExprKind::kRead &&
                   te::Stride(t_.broadcast->operands[0], depth_.back().id) == int64_t{1};
-  if (adjacent && positions == t_.group) {
+  if (adjacent && positions == t_.depth_step) {
     llvm::Type* element = e_.MemoryType(dtype);
     Value* address =
         b_.CreateInBoundsGEP(element, e_.pointers.at(t_.broadcast->tensor.get()), e_.Emit(t_.broadcast->operands[0]));
-    auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(t_.group));
+    auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(t_.depth_step));
     return Widen(dtype, b_.CreateAlignedLoad(type, address, llvm::Align(static_cast<uint64_t>(dtype.bytes()))));
   }
-  auto bits = static_cast<unsigned>(32 / t_.group);
-  Value* group =
-      llvm::Constant::getNullValue(llvm::FixedVectorType::get(b_.getIntNTy(bits), static_cast<unsigned>(t_.group)));
+  auto bits = static_cast<unsigned>(32 / t_.depth_step);
+  Value* group = llvm::Constant::getNullValue(
+      llvm::FixedVectorType::get(b_.getIntNTy(bits), static_cast<unsigned>(t_.depth_step)));
   for (int64_t i = 0; i < positions; ++i) {
     e_.OpenScope();
     e_.Bind(depth_.back(), b_.CreateNSWAdd(k, I64(i)));
@@ -279,11 +281,11 @@ Value* TileEmitter::EmitGroup(Value* k, int64_t positions) {
 // The factor in each lane; of a group, that many positions from `k` on, and zeros.
 Value* TileEmitter::EmitBroadcast(Value* k, int64_t positions) {
   auto lanes = static_cast<unsigned>(t_.lanes);
-  if (t_.group == 1) return b_.CreateVectorSplat(lanes, e_.Emit(t_.broadcast));
+  if (t_.depth_step == 1) return b_.CreateVectorSplat(lanes, e_.Emit(t_.broadcast));
   Value* group = EmitGroup(k, positions);
   Value* splat = b_.CreateVectorSplat(lanes, b_.CreateBitCast(group, b_.getInt32Ty()));
   if (t_.flips_sign()) splat = b_.CreateXor(splat, SignBits());
-  return t_.group == 4 ? splat : b_.CreateBitCast(splat, llvm::FixedVectorType::get(b_.getInt16Ty(), 2 * lanes));
+  return t_.depth_step == 4 ? splat : b_.CreateBitCast(splat, llvm::FixedVectorType::get(b_.getInt16Ty(), 2 * lanes));
 }
 
 // The upper bit of each byte.
@@ -295,9 +297,9 @@ Value* TileEmitter::MultiplyAdd(Value* factor, Value* vector, Value* sum) {
   if (element_->isFloatingPointTy()) {
     return b_.CreateIntrinsic(llvm::Intrinsic::fmuladd, {vector_}, {factor, vector, sum});
   }
-  if (t_.group == 1) return b_.CreateAdd(sum, b_.CreateMul(factor, vector));
+  if (t_.depth_step == 1) return b_.CreateAdd(sum, b_.CreateMul(factor, vector));
   int64_t bits = t_.lanes * 32;
-  if (t_.group == 4) {
+  if (t_.depth_step == 4) {
     llvm::Intrinsic::ID fours =
         bits == 512 ? llvm::Intrinsic::x86_avx512_vpdpbusd_512 : llvm::Intrinsic::x86_avx512_vpdpbusd_256;
     vector = b_.CreateBitCast(vector, vector_);
@@ -367,7 +369,7 @@ Values TileEmitter::EmitSegments(Value* row, int64_t height, const Panel& panel,
                     [&](Value* k, const Values& carried) { return emit(k, carried); }, {.keep_rolled = true});
   };
   sums = EmitStoppableLoop(b_, {I64(0), e_.EmitExtent(whole), whole, unroll}, s_.cancel,
-                           CostOfIterations(CostOfSums(depth_.size() - 1), unroll * strands), std::move(sums),
+                           schedule::CostOfIterations(CostOfSums(depth_.size() - 1), unroll * strands), std::move(sums),
                            [&](Value* k, const Values& carried) { return steps(k, unroll, carried); },
                            {.keep_rolled = true});
   if (unroll > 1) {
@@ -384,7 +386,7 @@ Values TileEmitter::EmitSegments(Value* row, int64_t height, const Panel& panel,
 Values TileEmitter::EmitInnermost(Value* row, int64_t height, const Panel& panel, Values sums) {
   if (t_.segments > 0) return EmitSegments(row, height, panel, std::move(sums));
   const Dim& extent = depth_.back().extent;
-  int64_t group = t_.group;
+  int64_t group = t_.depth_step;
   int64_t strands = t_.Strands(height), unroll = t_.Unroll(height);
   auto per_strand = static_cast<std::ptrdiff_t>(NumSums(height));
   auto steps = [&](Value* k, int64_t count, Values next) {
@@ -401,8 +403,9 @@ Values TileEmitter::EmitInnermost(Value* row, int64_t height, const Panel& panel
   Value* last = e_.EmitExtent(whole);
   LoopHints hints{.keep_rolled = true};
   sums = EmitStoppableLoop(
-      b_, {I64(0), last, whole, unroll * group}, s_.cancel, CostOfIterations(CostOfSums(depth_.size() - 1), unroll),
-      std::move(sums), [&](Value* k, const Values& carried) { return steps(k, unroll, carried); }, hints);
+      b_, {I64(0), last, whole, unroll * group}, s_.cancel,
+      schedule::CostOfIterations(CostOfSums(depth_.size() - 1), unroll), std::move(sums),
+      [&](Value* k, const Values& carried) { return steps(k, unroll, carried); }, hints);
   if (extent.is_const()) {
     int64_t rest = extent.constant() - whole.constant();
     sums = steps(last, rest / group, std::move(sums));
@@ -710,7 +713,8 @@ Dim TileEmitter::Run() {
     begin = b_.CreateNSWMul(begin, row);
     end = b_.CreateNSWMul(end, row);
   }
-  int64_t cost = CostOfIterations(CostOfSums(static_cast<size_t>(-1)), FloorDiv(rows_ + (t_.rows - 1), t_.rows));
+  int64_t cost =
+      schedule::CostOfIterations(CostOfSums(static_cast<size_t>(-1)), FloorDiv(rows_ + (t_.rows - 1), t_.rows));
   EmitStoppableLoop(b_, {begin, end, units}, s_.cancel, cost, {}, [&](Value* unit, const Values&) -> Values {
     e_.OpenScope();
     EmitUnit(unit);

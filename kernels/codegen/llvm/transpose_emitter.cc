@@ -7,6 +7,7 @@
 
 #include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/transpose_vectors.h"
+#include "kernels/schedule/nest_cost.h"
 #include "llvm/IR/Function.h"
 
 namespace rvm::codegen {
@@ -85,7 +86,7 @@ class TransposeEmitter {
   void EmitOuter(size_t axis) {
     if (axis == stores()) return EmitBlocks();
     if (axis == reads()) return EmitOuter(axis + 1);
-    Loop(axis, Begin(axis), End(axis), 1, kUnknownCost, [&](Value*) { EmitOuter(axis + 1); });
+    Loop(axis, Begin(axis), End(axis), 1, schedule::kUnknownCost, [&](Value*) { EmitOuter(axis + 1); });
   }
 
   Value* WholeBlocks(Value* begin, Value* end) {
@@ -96,7 +97,7 @@ class TransposeEmitter {
   void EmitBlocks() {
     Value *begin = Begin(reads()), *end = End(reads()), *columns = End(stores());
     Value *whole = WholeBlocks(begin, end), *whole_columns = WholeBlocks(Number(0), columns);
-    Loop(reads(), begin, whole, side_, kUnknownCost, [&](Value* i) {
+    Loop(reads(), begin, whole, side_, schedule::kUnknownCost, [&](Value* i) {
       Loop(stores(), Number(0), whole_columns, side_, 4 * side_ * side_,
            [&](Value* j) { mixed_ ? EmitMixedBlock(i, j, Number(side_)) : EmitBlock(i, j); });
       Loop(stores(), whole_columns, columns, side_, 4 * side_ * side_,
@@ -106,7 +107,7 @@ class TransposeEmitter {
   }
 
   void EmitSingly(Value* begin, Value* end, Value* first, Value* last) {
-    Loop(reads(), begin, end, 1, kUnknownCost, [&](Value*) {
+    Loop(reads(), begin, end, 1, schedule::kUnknownCost, [&](Value*) {
       Loop(stores(), first, last, 1, 8,
            [&](Value*) { e_.Store(tensor_.dtype(), e_.Emit(value()), Pointer(), e_.Emit(site_.nest.store_offset)); });
     });
