@@ -152,6 +152,35 @@ class CharsMap:
                 "places": places, "bytes": others}
 
 
+class Form:
+    """A normal form of Unicode: characters in their parts, with marks in order, composed if the form is NFC or NFKC."""
+
+    def __init__(self, form):
+        self.form = form
+
+    def compositions(self):
+        """Pairs of characters that are one together, and that."""
+        pairs = {}
+        if self.form in ("NFC", "NFKC"):
+            for code in _assigned():
+                parts = [] if unicodedata.decomposition(chr(code)).startswith("<") else unicodedata.decomposition(chr(code)).split()
+                if len(parts) == 2:
+                    pairs[int(parts[0], 16), int(parts[1], 16)] = code
+            for syllable in range(0xAC00, 0xD7A4):
+                *first, last = unicodedata.normalize("NFD", chr(syllable))
+                pairs[ord(unicodedata.normalize("NFC", "".join(first))), ord(last)] = syllable
+        return {pair: code for pair, code in pairs.items() if unicodedata.normalize("NFC", "".join(map(chr, pair))) == chr(code)}
+
+    def decomposed(self):
+        return decomposition(self.form.replace("C", "D"))
+
+    def tables(self):
+        seconds = {second for _, second in self.compositions()}
+        changes = lambda c: unicodedata.normalize(self.form, c) != c or unicodedata.combining(c) != 0 or ord(c) in seconds
+        return {**dict(zip(("kind_pages", "kinds"), table(_values(changes)))),
+                **dict(zip(("order_pages", "orders"), table(_values(unicodedata.combining))))}
+
+
 class Blanks:
     """Two blanks and more as one text."""
 

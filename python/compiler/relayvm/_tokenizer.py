@@ -10,6 +10,7 @@ from ._compiler import ImportFailed, Module
 from ._tokenizer_reader import PATTERNS, Reader, byte_characters, read_json
 
 _ROOT = 1 << 24  # the first state of tries, behind all tokens: the keys of both are in one table
+_COMPOSED = 1 << 26  # behind the states: the first characters of pairs that normalizers compose
 _UNKNOWN_PENALTY = 10  # by which the score of unknown text is below the lowest one
 
 
@@ -70,7 +71,7 @@ class _Program:
 
     def __init__(self, reader):
         self.reader = reader
-        self.parts, self.params, self.numbers = [programs.CHARACTERS, programs.PAIRS], {}, {"ROOT": _ROOT, **_CHARACTER_NUMBERS}
+        self.parts, self.params, self.numbers = [programs.CHARACTERS, programs.PAIRS], {}, {"ROOT": _ROOT, "COMPOSED": _COMPOSED, **_CHARACTER_NUMBERS}
         self.add_tables(*{"BPE": self.bpe, "WordPiece": self.word_piece, "Unigram": self.unigram}[reader.kind]())
         self.add_added()
         self.parts += [programs.ENCODE, programs.DECODE]
@@ -78,7 +79,9 @@ class _Program:
 
     def add_tables(self, class_of, pairs, texts, first_texts):
         """class_of: of characters; pairs: (a, b), (rank, value); texts: of tokens, and those of first ones if they differ."""
-        table = _PairTable(pairs)
+        forms = [step for step in self.reader.steps if isinstance(step, _characters.Form)]
+        together = {pair: code for form in forms for pair, code in form.compositions().items()}
+        table = _PairTable([*pairs, *(((_COMPOSED + a, b), (0, code)) for (a, b), code in together.items())])
         pages, classes = _characters.classes(class_of)
         self.params.update(table.params(), pages=pages, classes=classes)
         self.numbers.update(SHIFT=f"{32 - table.bits}u32", MASK=(1 << table.bits) - 1, COUNT=len(texts))
@@ -169,7 +172,7 @@ class _Program:
         """The normalizer, between added tokens and the model."""
         call = "%text"
         if self.reader.steps:
-            self.parts.append(programs.REPLACED)
+            self.parts += [programs.REPLACED, programs.BYTES]
         for number, step in enumerate(_steps_together(self.reader.steps)):
             name = f"step_{number}"
             text = programs.CHARACTER_MAP if isinstance(step, list) else programs.STEPS[type(step).__name__]
@@ -177,6 +180,10 @@ class _Program:
                 text = text.replace("FIRST_END", "0" if step.right else "@length_of(%text)")
                 text = text.replace("FIRST_START", "@length_of(%text)" if step.left else "0")
             self.parts.append(text.replace("STEP", name))
+            if isinstance(step, _characters.Form):
+                self.parts.append(programs.CHARACTER_MAP.replace("STEP", f"{name}_parts"))
+                parts = _characters.mapping([step.decomposed()])
+                self.params.update({f"{name}_parts_{part}": table for part, table in parts.items()})
             tables = _characters.mapping(step) if isinstance(step, list) else step.tables()
             self.params.update({f"{name}_{part}": table for part, table in tables.items()})
             call = f"@{name}({call})"

@@ -637,5 +637,87 @@ def @STEP(%text: Tensor[(n), uint8]) -> Tensor[(?), uint8] {
 }
 '''
 
+# A step that orders marks, and composes characters if the form does.
+FORM = '''
+def @STEP(%text: Tensor[(n), uint8]) -> Tensor[(?), uint8] {
+  let %bytes = cast(%text, dtype="int32");
+  let %codes = @codes_at_starts(%bytes);
+  let %kinds = take(%STEP_kinds, take(%STEP_kind_pages, right_shift(%codes, 8)) * 256 + bitwise_and(%codes, 255));
+  let %changes = where(@is_start(%bytes), cast(%kinds, dtype="int32"), 0);
+  if (sum(%changes) == 0) { take(%text, arange(0, @length_of(%text), 1)) } else {
+    let %parts = @STEP_parts(%text);
+    @STEP_bytes(@STEP_composed(@rev(@STEP_ordered(%parts, @codes_at_starts(cast(%parts, dtype="int32")), @length_of(%parts), 0, Nil)),
+      -1, 0, Nil, Nil), zeros(shape=[0], dtype="uint8"))
+  }
+}
+def @STEP_class(%code: int32) -> int32 {
+  cast(take(%STEP_orders, take(%STEP_order_pages, right_shift(%code, 8)) * 256 + bitwise_and(%code, 255)), dtype="int32")
+}
+// Characters, turned round, with marks in the order of their classes.
+def @STEP_ordered(
+    %text: Tensor[(n), uint8], %codes: Tensor[(n), int32], %length: int32, %at: int32, %done: List[int32]) -> List[int32] {
+  if (%at >= %length) { %done } else {
+    let %code = take(%codes, %at);
+    let %class = @STEP_class(%code);
+    let %more = if (%class == 0) { Cons(%code, %done) } else { @STEP_inserted(%code, %class, %done, Nil) };
+    @STEP_ordered(%text, %codes, %length, @character_end(%text, %length, %at), %more)
+  }
+}
+// Puts a mark before those of higher classes, which %higher has.
+def @STEP_inserted(%code: int32, %class: int32, %done: List[int32], %higher: List[int32]) -> List[int32] {
+  match (%done) {
+    Nil => @rev_onto(%higher, Cons(%code, Nil)),
+    Cons(%last, %rest) => if (@STEP_class(%last) > %class) { @STEP_inserted(%code, %class, %rest, Cons(%last, %higher)) } else {
+      @rev_onto(%higher, Cons(%code, %done))
+    },
+  }
+}
+// Characters, turned round: each joins the last one of class 0 if both have a character together and nothing between blocks it.
+// %marks are those behind %base, the last of which has the class %last.
+def @STEP_composed(%codes: List[int32], %base: int32, %last: int32, %marks: List[int32], %done: List[int32]) -> List[int32] {
+  match (%codes) {
+    Nil => @STEP_flushed(%base, %marks, %done),
+    Cons(%code, %rest) => {
+      let %class = @STEP_class(%code);
+      let %is_free = match (%marks) { Nil => True, Cons(%mark, %others) => %last < %class };
+      let %place = if (logical_and(%is_free, %base >= 0)) { @place_of(COMPOSED + %base, %code) } else { -1 };
+      if (%place >= 0) { @STEP_composed(%rest, take(%pair_tokens, %place), %last, %marks, %done) } else {
+        if (%class == 0) { @STEP_composed(%rest, %code, 0, Nil, @STEP_flushed(%base, %marks, %done)) } else {
+          @STEP_composed(%rest, %base, %class, Cons(%code, %marks), %done)
+        }
+      }
+    },
+  }
+}
+def @STEP_flushed(%base: int32, %marks: List[int32], %done: List[int32]) -> List[int32] {
+  @concat(%marks, if (%base < 0) { %done } else { Cons(%base, %done) })
+}
+// The bytes of characters that are turned round.
+def @STEP_bytes(%codes: List[int32], %none: Tensor[(?), uint8]) -> Tensor[(?), uint8] { @STEP_encoded(@rev(%codes), %none) }
+def @STEP_encoded(%codes: List[int32], %done: Tensor[(?), uint8]) -> Tensor[(?), uint8] {
+  match (%codes) {
+    Nil => %done,
+    Cons(%code, %rest) => {
+      let %end = bitwise_and(%code, 63) + 128;
+      let %third = bitwise_and(right_shift(%code, 6), 63) + 128;
+      let %second = bitwise_and(right_shift(%code, 12), 63) + 128;
+      if (%code < 128) { @STEP_encoded(%rest, concatenate((%done, @byte_tensor(%code)), axis=0)) } else {
+        let %first = if (%code < 2048) { right_shift(%code, 6) + 192 } else {
+          if (%code < 65536) { right_shift(%code, 12) + 224 } else { right_shift(%code, 18) + 240 }
+        };
+        let %one = concatenate((%done, @byte_tensor(%first)), axis=0);
+        let %two = if (%code < 65536) { %one } else { concatenate((%one, @byte_tensor(%second)), axis=0) };
+        let %three = if (%code < 2048) { %two } else { concatenate((%two, @byte_tensor(%third)), axis=0) };
+        @STEP_encoded(%rest, concatenate((%three, @byte_tensor(%end)), axis=0))
+      }
+    },
+  }
+}
+'''
+
+BYTES = '''
+def @byte_tensor(%byte: int32) -> Tensor[(1), uint8] { cast(expand_dims(%byte, axis=0), dtype="uint8") }
+'''
+
 # Programs of steps of normalizers, by their classes in _characters.py.
-STEPS = {"Blanks": BLANKS, "CharsMap": CHARSMAP, "Strip": STRIP}
+STEPS = {"Blanks": BLANKS, "CharsMap": CHARSMAP, "Form": FORM, "Strip": STRIP}

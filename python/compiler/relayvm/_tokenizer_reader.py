@@ -116,19 +116,16 @@ class Reader:
     # ---- normalizers
 
     def read_normalizer(self, normalizer):
-        is_decomposed = False
         for step in self.steps_of("normalizer.normalizers", normalizer):
             kind = step.get("type")
             if kind == "BertNormalizer":
                 self.read_bert_normalizer(step)
             elif kind == "Lowercase":
                 self.steps.append(_characters.lowercase)
-            elif kind in ("NFD", "NFKD"):
-                self.steps.append(_characters.decomposition(kind))
-                is_decomposed = True
+            elif kind in ("NFC", "NFD", "NFKC", "NFKD"):
+                self.steps.append(_characters.Form(kind))
             elif kind == "StripAccents":
-                self.steps.append(_characters.without_marks)
-                is_decomposed = False
+                self.read_strip_accents()
             elif kind == "Replace":
                 self.read_replace(step)
             elif kind == "Precompiled":
@@ -136,11 +133,14 @@ class Reader:
             elif kind == "Strip":
                 self.steps.append(_characters.Strip(bool(step.get("strip_left", True)), bool(step.get("strip_right", True))))
             else:
-                self.expect("normalizer.type", kind, "BertNormalizer", "Lowercase", "NFD", "NFKD", "StripAccents", "Replace",
-                            "Precompiled", "Strip")
-        if is_decomposed:
-            self.problems.append("`normalizer`: saw a decomposition that keeps accents, whose order it defines; expected "
-                                 "\"StripAccents\" behind it")
+                self.expect("normalizer.type", kind, "BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "StripAccents",
+                            "Replace", "Precompiled", "Strip")
+
+    def read_strip_accents(self):
+        """Without marks, their order does not matter."""
+        if self.steps and isinstance(self.steps[-1], _characters.Form) and self.steps[-1].form in ("NFD", "NFKD"):
+            self.steps.append(self.steps.pop().decomposed())
+        self.steps.append(_characters.without_marks)
 
     def read_bert_normalizer(self, step):
         is_lower = bool(step.get("lowercase", True))
