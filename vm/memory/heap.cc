@@ -20,7 +20,7 @@ constexpr size_t kAlignment = 64;
 constexpr size_t kMinChunkBytes = 64 << 10;
 constexpr size_t kMaxChunkBytes = 4 << 20;
 constexpr int64_t kMaxCachedBytes = 256 << 20;
-constexpr int64_t kMaxCachedBlock = kMaxCachedBytes / 4;
+constexpr int64_t kMaxCachedBlock = kMaxCachedBytes / 2;
 constexpr int64_t kMaxReturnedBytes = kMaxCachedBlock;
 
 constexpr size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }

@@ -119,6 +119,22 @@ TEST(HeapTest, DetachedBlocksComeBack) {
   EXPECT_EQ(std::count(any_place, any_place + kBytes, std::byte{7}), kBytes);
 }
 
+// A large block stays for the heap's next tensor of its size: pages from the system cost more than most operators take
+// for such a result.
+TEST(HeapTest, LargeBlocksStay) {
+  std::vector<HeapLayout> layouts;
+  StopSignal stop;
+  Heap heap(layouts, stop, int64_t{1} << 40, 0);
+  auto reserved_after = [&](int64_t bytes) {
+    heap.Trim();
+    const std::vector<int64_t> dims = {bytes / 4};
+    heap.Drop(AsSlot(&heap.NewTensor(kFloat32, dims, bytes, /*static_dims=*/false)->object));
+    return heap.reserved_bytes();
+  };
+  for (int64_t megabytes : {1, 32, 64, 100}) EXPECT_GE(reserved_after(megabytes << 20), megabytes << 20);
+  EXPECT_EQ(reserved_after(int64_t{200} << 20), 0);
+}
+
 TEST(SystemMemoryTest, IsAlignedAndAllThere) {
   for (size_t bytes : {size_t{64}, size_t{4096}, (size_t{2} << 20) - 64, size_t{2} << 20, (size_t{2} << 20) + 64,
                        (size_t{7} << 20) + 4096 + 64}) {
