@@ -128,6 +128,17 @@ def loops():
 
 
 @fixture
+def matrices():
+    def function(a, b):
+        spd = a @ jnp.swapaxes(a, 1, 2) + 2 * jnp.eye(4)
+        lower = jnp.linalg.cholesky(spd)
+        q, r = jnp.linalg.qr(a[:, :, :3])
+        return (lower, jnp.linalg.solve(a, b), jnp.linalg.inv(spd), jnp.linalg.det(a), *jnp.linalg.slogdet(spd), q @ r, jnp.abs(r), jax.scipy.linalg.solve_triangular(lower[0], b[0], lower=True),
+                jax.scipy.linalg.solve_triangular(lower[1], b[1], lower=True, trans=1), lax.linalg.triangular_solve(lower, b.transpose(0, 2, 1), left_side=False, lower=True, transpose_a=True), jnp.linalg.cholesky(-spd))
+    return function, [(floats(2, 4, 4), floats(2, 4, 3))], None
+
+
+@fixture
 def random():
     def function(key):
         first, second = jax.random.split(key)
@@ -181,7 +192,7 @@ def extents():
     def function(x, y):
         joined = jnp.concatenate([x, y[:, : x.shape[1]]])
         return (joined.reshape(2, -1).sum(1), jnp.arange(y.shape[1] * 2) + x.shape[0], x[x.shape[0] // 2 :], y - y.mean(1, keepdims=True), jnp.pad(x, ((0, x.shape[1]), (1, 0))), jnp.sort(x, 0)[::2],
-                x @ x.T, lax.dynamic_slice_in_dim(y, 1, x.shape[1], 1), jnp.argmax(y, 1), x.at[0].set(1.0))
+                jnp.cumsum(y, 1), x @ x.T, lax.dynamic_slice_in_dim(y, 1, x.shape[1], 1), jnp.argmax(y, 1), x.at[0].set(1.0))
     return function, [(floats(2 * a, b), floats(2 * a, b + 3)) for a, b in ((2, 3), (1, 4))], (spec(2 * m, n), spec(2 * m, n + 3))
 
 

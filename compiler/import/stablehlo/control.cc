@@ -12,6 +12,7 @@
 #include "compiler/import/loops.h"
 #include "compiler/import/stablehlo/importer.h"
 #include "compiler/import/stablehlo/linalg.h"
+#include "compiler/import/stablehlo/window.h"
 
 namespace rvm::stablehlo {
 namespace {
@@ -160,6 +161,7 @@ Operands CustomCall(NodeContext& c) {
   }
   if (target == "shape_assertion") return ShapeAssertion(c);
   const std::string quoted = absl::StrCat("`", Abseil(target.substr(0, 100)), "`");
+  if (target == "stablehlo.dynamic_reduce_window") return DynamicReduceWindow(c);
   if (target.starts_with("lapack_")) return CallRoutine(c, target);
   if (target.find("callback") != std::string_view::npos) {
     return {c.Unsupported(absl::StrCat(quoted, ", a function of Python that JAX calls back"))};
@@ -169,14 +171,37 @@ Operands CustomCall(NodeContext& c) {
 
 Operands Map(NodeContext& c) { return c.OnTensors(0, c.Inputs(0, c.num_inputs())); }
 
+// Operators that no program on one device needs, or that other forms replace.
+Operands Refuse(NodeContext& c) { return {c.Unsupported(std::string(c.row().variant))}; }
+
+constexpr std::string_view kDevices = "it is for several devices",
+                           kHost = "it exchanges data with the host while the program runs",
+                           kGenerator =
+                               "a generator of the platform; JAX's default one, threefry, is supported: leave "
+                               "`jax_default_prng_impl` as it is";
+
 constexpr OperatorRow kRows[] = {
+    {"all_gather", Refuse, kDevices},
+    {"all_reduce", Refuse, kDevices},
+    {"all_to_all", Refuse, kDevices},
     {"call", Call, "", Lanes::kElementwise},
     {"case", Case},
+    {"collective_broadcast", Refuse, kDevices},
+    {"collective_permute", Refuse, kDevices},
     {"composite", Composite},
     {"custom_call", CustomCall},
     {"if", If},
+    {"infeed", Refuse, kHost},
     {"map", Map},
     {"optimization_barrier", Identity},
+    {"outfeed", Refuse, kHost},
+    {"partition_id", Refuse, kDevices},
+    {"recv", Refuse, kHost},
+    {"reduce_scatter", Refuse, kDevices},
+    {"replica_id", Refuse, kDevices},
+    {"rng", Refuse, kGenerator},
+    {"rng_bit_generator", Refuse, kGenerator},
+    {"send", Refuse, kHost},
     {"while", While},
 };
 

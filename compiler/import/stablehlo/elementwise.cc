@@ -68,6 +68,14 @@ Operands Divide(NodeContext& c) {
   return {Select(b == 0, Term(c, c.emit().Integer(-1, c.DTypeOf(a))), quotient)};
 }
 
+// JAX has the inverse tangent as the angle of (1, x).
+Operands Atan2(NodeContext& c) {
+  const Operands x = Broadcasting(c);
+  const bool is_one = x.size() == 2 && x[1]->constant && x[1]->constant->num_elements() == 1;
+  if (is_one && x[1]->constant->DoubleAt(0) == 1) return {c.Op("atan", {c.In(0)})};
+  return {c.Op("atan2", x)};
+}
+
 // The remainder of x / 0 is x.
 Operands Remainder(NodeContext& c) {
   const Operands x = Broadcasting(c);
@@ -218,7 +226,7 @@ constexpr OperatorRow kRows[] = {
     {"abs", Unary, "abs", kEach},
     {"add", Binary, "add", kEach},
     {"and", Bitwise, "and", kEach},
-    {"atan2", Binary, "atan2", kEach},
+    {"atan2", Atan2, "", kEach},
     {"bitcast_convert", BitcastConvert, "", kEach},
     {"cbrt", Cbrt, "", kEach},
     {"ceil", Unary, "ceil", kEach},

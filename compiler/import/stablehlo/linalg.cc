@@ -77,11 +77,28 @@ Operands Trsm(NodeContext& c) {
                           .is_transposed = Letter(c, "trans_x") != 'N'})};
 }
 
+// The packed reflections of a QR factorisation.
+Operands Geqrf(NodeContext& c) {
+  const Term a(c, c.In(0));
+  const matrix::Orthogonal qr = matrix::QrFactor(a);
+  const Dims dims = c.ResultDims(1);
+  if (c.failed() || dims.empty()) return {};
+  return {qr.reflectors, c.SliceAxis(qr.taus, -1, 0, dims.back())};
+}
+
+// Their product, the orthogonal factor.
+Operands Orgqr(NodeContext& c) {
+  const Term reflectors(c, c.In(0)), taus(c, c.In(1));
+  const Term start = matrix::Identities(reflectors, matrix::ColumnsOf(reflectors));
+  return {matrix::ApplyReflectors(reflectors, taus, start, false)};
+}
+
 struct Routine {
   std::string_view name;  // without the letter of its dtype
   Operands (*convert)(NodeContext&);
 };
-constexpr Routine kRoutines[] = {{"getrf_ffi", Getrf}, {"potrf_ffi", Potrf}, {"trsm_ffi", Trsm}};
+constexpr Routine kRoutines[] = {
+    {"geqrf_ffi", Geqrf}, {"getrf_ffi", Getrf}, {"orgqr_ffi", Orgqr}, {"potrf_ffi", Potrf}, {"trsm_ffi", Trsm}};
 
 constexpr OperatorRow kRows[] = {
     {"cholesky", Cholesky},

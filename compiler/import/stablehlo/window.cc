@@ -1,4 +1,6 @@
 // Reductions of windows, and their gradient.
+#include "compiler/import/stablehlo/window.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -15,12 +17,10 @@
 #include "compiler/import/shapes.h"
 #include "compiler/import/stablehlo/bodies.h"
 #include "compiler/import/stablehlo/importer.h"
-#include "compiler/import/term.h"
 
 namespace rvm::stablehlo {
 namespace {
 
-using importing::Term;
 using Axes = std::vector<int64_t>;
 
 struct Window {
@@ -229,7 +229,49 @@ constexpr OperatorRow kRows[] = {
     {"select_and_scatter", SelectAndScatter},
 };
 
+// The axis along which windows reach from the beginning (or, if `is_backward`, from the end) to each element, and what
+// `extents` and `pads` say of the others; nullopt for other windows.
+std::optional<int64_t> RunningAxis(NodeContext& c, Operand x, const Dims& extents, const Dims& pads, bool is_backward) {
+  const auto same = [](const Dim& a, const Dim& b) { return CompareDims(a, b) == DimEquality::kEqual; };
+  std::optional<int64_t> axis;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    const Dim before = pads[2 * i + (is_backward ? 1 : 0)], behind = pads[2 * i + (is_backward ? 0 : 1)];
+    if (!same(behind, 0)) return std::nullopt;
+    if (same(extents[i], 1) && same(before, 0)) continue;
+    const Dim extent = c.ExtentOf(x, static_cast<int64_t>(i));
+    if (axis || !same(extents[i], extent) || !same(before, extent - 1)) return std::nullopt;
+    axis = static_cast<int64_t>(i);
+  }
+  return axis;
+}
+
 }  // namespace
+
+Operands DynamicReduceWindow(NodeContext& c) {
+  constexpr size_t kExtents = 2, kStrides = 3, kPads = 6;
+  if (c.num_inputs() != kPads + 1) return {c.Unsupported("windows of symbolic extents over several operands")};
+  Operand x = c.In(0), initial = c.In(1);
+  const Attribute* callees = c.op().Find("called_computations");
+  const bool has_callee = callees != nullptr && callees->elements.size() == 1;
+  const Operation* body = has_callee ? c.module().FindFunction(callees->elements[0]->text) : nullptr;
+  const std::string_view operation = body == nullptr ? "" : SingleOperation(body->regions[0]);
+  const auto rank = static_cast<size_t>(c.RankOf(x));
+  const std::optional<Dims> extents = c.Symbols(c.In(kExtents)), pads = c.Symbols(c.In(kPads));
+  bool is_plain = extents && pads && extents->size() == rank && pads->size() == 2 * rank;
+  for (size_t i = kStrides; i < kPads && is_plain; ++i) {  // strides, and dilations of both sides
+    const std::optional<Dims> steps = c.Symbols(c.In(i));
+    is_plain = steps && std::ranges::all_of(*steps, [](const Dim& step) { return step == Dim(1); });
+  }
+  if (is_plain && operation == "add" && IsNeutral(operation, initial) && !c.DTypeOf(x).is_bool()) {
+    for (bool is_backward : {false, true}) {
+      const std::optional<int64_t> axis = RunningAxis(c, x, *extents, *pads, is_backward);
+      if (!axis) continue;
+      const auto reversed = [&](Operand y) { return is_backward ? c.Op("reverse", {y}, {{"axis", *axis}}) : y; };
+      return {reversed(c.Op("cumsum", {reversed(x)}, {{"axis", *axis}}))};
+    }
+  }
+  return {c.failed() ? nullptr : c.Unsupported("windows of symbolic extents that are no running sums")};
+}
 
 std::span<const OperatorRow> WindowOperators() { return kRows; }
 
