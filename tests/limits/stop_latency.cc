@@ -1,17 +1,18 @@
 #include "tests/limits/stop_latency.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <time.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <fstream>
-#include <sstream>
+#include <string>
 #include <thread>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/file.h"
 #include "base/status_macros.h"
 #include "tests/limits/long_operators.h"
 
@@ -49,6 +50,37 @@ absl::StatusOr<std::optional<double>> StopAfter(vm::Machine& machine, const std:
   return end - before;
 }
 
+KeptMemory::KeptMemory() {
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, -1);
+}
+KeptMemory::~KeptMemory() {
+  mallopt(M_MMAP_MAX, 65536);  // the values that malloc begins with
+  mallopt(M_TRIM_THRESHOLD, 128 << 10);
+  malloc_trim(0);
+}
+
+absl::StatusOr<LongStops> StopLongRuns(const std::shared_ptr<const vm::Program>& program,
+                                       const std::vector<Value>& args, double longest_ms, int count) {
+  constexpr int kRunsBefore = 3;
+  RVM_ASSIGN_OR_RETURN(std::unique_ptr<vm::Machine> machine, vm::Machine::Create(program, {}));
+  LongStops stops;
+  for (int i = 0; i < kRunsBefore; ++i) {
+    double begin = ProcessorTime();
+    absl::Status status = machine->Invoke("main", args, {.time_limit_ms = longest_ms}).status();
+    stops.whole = ProcessorTime() - begin;
+    stops.is_longer = status.code() == absl::StatusCode::kDeadlineExceeded;
+    if (!status.ok() && !stops.is_longer) return status;
+  }
+  for (int i = 0; i < count; ++i) {
+    RVM_ASSIGN_OR_RETURN(std::optional<double> latency,
+                         StopAfter(*machine, args, stops.whole * 0.9 * (i + 0.5) / count));
+    if (latency.has_value()) stops.latencies.push_back(*latency);
+  }
+  std::sort(stops.latencies.begin(), stops.latencies.end());
+  return stops;
+}
+
 std::vector<LongControl> LongControls() {
   return {
       {"fib", 60, nullptr},
@@ -71,16 +103,13 @@ def @main(%n: int64) -> float32 {
 }
 
 absl::StatusOr<std::shared_ptr<const vm::Program>> CompileLongControl(const LongControl& control) {
-  std::stringstream text;
+  std::string text;
   if (control.text != nullptr) {
-    text << control.text;
+    text = control.text;
   } else {
-    std::string path = absl::StrCat("benchmarks/vm/", control.name, ".relay");
-    std::ifstream file(path);
-    if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path, " from the current folder"));
-    text << file.rdbuf();
+    RVM_ASSIGN_OR_RETURN(text, ReadFile(absl::StrCat("benchmarks/vm/", control.name, ".relay")));
   }
-  return CompileText(text.str(), "host", {"main"}, /*native_control=*/true);
+  return CompileText(text, "host", {"main"}, /*native_control=*/true);
 }
 
 absl::StatusOr<std::vector<double>> StopLatencies(const std::shared_ptr<const vm::Program>& program,

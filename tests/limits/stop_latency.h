@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,12 +14,32 @@
 
 namespace rvm::limits {
 
-// Milliseconds of the processor of the calling thread.
+// Returns the processor time of the calling thread, in milliseconds.
 double ProcessorTime();
 
 // Runs `main` and cancels it when it has had `ms`. Returns how many milliseconds more it took; nothing if it was over
 // before, or if the thread that cancels was interrupted meanwhile; or another error of the run.
 absl::StatusOr<std::optional<double>> StopAfter(vm::Machine& machine, const std::vector<Value>& args, double ms);
+
+// While there is one, malloc keeps what is freed, so that later runs need not wait for the system to clear pages or to
+// take them back.
+class KeptMemory {
+ public:
+  KeptMemory();
+  ~KeptMemory();
+  KeptMemory(const KeptMemory&) = delete;
+  KeptMemory& operator=(const KeptMemory&) = delete;
+};
+
+struct LongStops {
+  double whole = 0;        // milliseconds that a run takes
+  bool is_longer = false;  // than was waited for
+  std::vector<double> latencies;
+};
+// The latencies of `count` runs, sorted: cancelled at moments spread over the time that a run takes, or over
+// `longest_ms` if that is less. Runs before that take the memory that the last ones need.
+absl::StatusOr<LongStops> StopLongRuns(const std::shared_ptr<const vm::Program>& program,
+                                       const std::vector<Value>& args, double longest_ms, int count);
 
 // A program whose time goes into control flow, with an argument for which it takes longer than any stop.
 struct LongControl {
@@ -30,7 +49,7 @@ struct LongControl {
 };
 std::vector<LongControl> LongControls();
 
-// Its machine code has functions, too. Looks for files from the current folder.
+// Compiles the program, with machine code for its functions. Reads its file relative to the current folder.
 absl::StatusOr<std::shared_ptr<const vm::Program>> CompileLongControl(const LongControl& control);
 
 // The latencies of `count` cancelled runs, sorted: at moments spread over the first milliseconds.

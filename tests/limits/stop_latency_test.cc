@@ -1,9 +1,12 @@
-// A run of any kind of control flow ends within a millisecond of its processor after it was cancelled.
+// A run of any kind of control flow, or of any operator, ends within a millisecond of its processor after it was
+// cancelled.
 #include "tests/limits/stop_latency.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "tests/limits/long_operators.h"
 
 namespace rvm::limits {
 namespace {
@@ -19,6 +22,17 @@ TEST(StopLatencyTest, ControlFlowEndsSoon) {
       // The median: on a busy machine the time of a processor has what interrupts leave behind, such as cold caches.
       EXPECT_LT((*latencies)[7], 1.0) << control.name << (runs_bytecode ? " as bytecode" : " as machine code");
     }
+  }
+}
+
+TEST(StopLatencyTest, OperatorsEndSoon) {
+  KeptMemory kept;
+  for (const LongOperator& op : LongOperators()) {
+    auto program = CompileLongOperator(op, "host");
+    ASSERT_TRUE(program.ok()) << program.status();
+    auto stops = StopLongRuns(*program, MakeArguments(op), /*longest_ms=*/200, /*count=*/9);
+    ASSERT_TRUE(stops.ok()) << op.name << ": " << stops.status();
+    if (!stops->latencies.empty()) EXPECT_LT(stops->latencies[stops->latencies.size() / 2], 1.0) << op.name;
   }
 }
 
