@@ -64,6 +64,11 @@ absl::StatusOr<std::string> MemoryText(const VerifiedExecutable& executable, con
                     " bytes at a time, of which the result ", forecast.result_bytes, "\n    arena              ",
                     at_least, forecast.arena_bytes, " bytes\n    workspace          ", at_least,
                     forecast.workspace_bytes, " bytes\n");
+    if (forecast.waiting_calls > 0) {
+      absl::StrAppend(&text, "    calls that wait    ", forecast.is_waiting_bound ? "at most " : "at least ",
+                      forecast.waiting_calls * forecast.waiting_call_bytes, " bytes more, of ", forecast.waiting_calls,
+                      " calls; or an eighth of the memory limit, if that is less\n");
+    }
     if (device != nullptr) {
       absl::StrAppend(&text, "    copies from devices  ", at_least, forecast.copied_bytes, " bytes\n");
     }
@@ -72,10 +77,6 @@ absl::StatusOr<std::string> MemoryText(const VerifiedExecutable& executable, con
                       on.reserved_bytes, " with what it keeps for later tensors\n");
     }
     if (!forecast.unbounded.empty()) absl::StrAppend(&text, "    no bound: in ", forecast.unbounded, "\n");
-  }
-  if (!executable->batch_variants.empty()) {
-    text +=
-        "  calls that wait      more, up to an eighth of the memory limit, or what 4096 calls take if that is less\n";
   }
   text += "  arena of one activation\n";
   for (const FunctionDesc& function : executable->functions) {

@@ -15,8 +15,6 @@ namespace {
 
 using Kind = Shadow::Kind;
 
-constexpr int64_t RoundUp64(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 // The result of an integer instruction; nullopt if it overflows, or if the instruction is another one.
 std::optional<int64_t> Compute(Opcode opcode, int64_t a, int64_t b) {
   auto is = [opcode](auto... opcodes) { return ((opcode == opcodes) || ...); };
@@ -397,6 +395,7 @@ bool Path::CallKernel(const Instruction& i) {
     int64_t workspace = kernel.workspace.Evaluate(symbols).value_or(0);
     survey_->forecast.workspace_bytes = std::max(survey_->forecast.workspace_bytes, workspace);
   }
+  if (survey_->link.has_batches && !kernel.is_static) survey_->CountWaiting(kernel, symbols);
   return MakeResults(i, kernel, symbols, args);
 }
 

@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "vm/forecast/path.h"
+#include "vm/forecast/waiting_calls.h"
+#include "vm/interpreter/pending_calls.h"
 #include "vm/link_info.h"
 
 namespace rvm::vm {
@@ -103,6 +105,26 @@ std::string FollowAll(Path first) {
   return "";
 }
 
+// Counts the calls that may wait whose sizes the program says. Returns whether it says all.
+bool CountStaticWaiting(forecast::Survey& survey) {
+  if (!survey.link.has_batches) return true;
+  survey.forecast.waiting_calls = PendingCalls::kMaxCalls;
+  std::set<uint32_t> variants;
+  for (const BatchVariant& batch : survey.executable.batch_variants) variants.insert(batch.variant.value);
+  bool are_all = true;
+  for (uint32_t k = 0; k < survey.link.kernels.size(); ++k) {
+    const KernelInfo& kernel = survey.link.kernels[k];
+    if (variants.contains(k)) continue;
+    if (kernel.is_static) {
+      survey.CountWaiting(kernel, {});
+    } else {
+      std::vector<int64_t> symbols(kernel.desc->num_symbols);
+      are_all &= forecast::ForecastWaiting(survey.link, kernel, symbols).bytes == 0;
+    }
+  }
+  return are_all;
+}
+
 }  // namespace
 
 absl::StatusOr<MemoryForecast> ForecastMemory(const VerifiedExecutable& executable, const Entry& entry,
@@ -113,6 +135,7 @@ absl::StatusOr<MemoryForecast> ForecastMemory(const VerifiedExecutable& executab
   if (device != nullptr) {
     for (const LoadedCode& part : device->parts) survey.forecast.devices.push_back({part.device->info().id, 0, 0});
   }
+  bool are_static = CountStaticWaiting(survey);
   Path path(survey);
   Arguments arguments(*executable, *link, entry, extent, path);
   std::vector<Shadow> args;
@@ -122,6 +145,7 @@ absl::StatusOr<MemoryForecast> ForecastMemory(const VerifiedExecutable& executab
   }
   path.Enter(entry.function, std::move(args));
   std::string unbounded = FollowAll(std::move(path));
+  survey.forecast.is_waiting_bound = unbounded.empty() || are_static;
   survey.forecast.unbounded = std::move(unbounded);
   return survey.forecast;
 }

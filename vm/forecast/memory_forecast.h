@@ -23,11 +23,16 @@ struct DeviceForecast {
 };
 
 struct MemoryForecast {
-  int64_t peak_bytes = 0;               // of cells and tensors at a time: MachineStats::peak_bytes of a fresh machine
-  int64_t arena_bytes = 0;              // of planned tensors, of all activations at a time
-  int64_t workspace_bytes = 0;          // of kernels
-  int64_t result_bytes = 0;             // those of `peak_bytes` that belong to the result
-  int64_t copied_bytes = 0;             // of tensors that devices made and the host read, at a time
+  int64_t peak_bytes = 0;       // of cells and tensors at a time: MachineStats::peak_bytes of a fresh machine
+  int64_t arena_bytes = 0;      // of planned tensors, of all activations at a time
+  int64_t workspace_bytes = 0;  // of kernels
+  int64_t result_bytes = 0;     // those of `peak_bytes` that belong to the result
+  int64_t copied_bytes = 0;     // of tensors that devices made and the host read, at a time
+  // Calls that wait at a time at most, in a program with variants of kernels for batches, and the size of such a call:
+  // its results, with memory for rows beside them, and its operands. They are not in `peak_bytes`.
+  int64_t waiting_calls = 0;
+  int64_t waiting_call_bytes = 0;
+  bool is_waiting_bound = true;         // false: other calls may take more, since there is no bound for the program
   std::vector<DeviceForecast> devices;  // in use, as DeviceProgram has them
   // Why there is no bound, with the name of the function; the numbers are then what was seen until there. Empty if
   // there is a bound.

@@ -5,8 +5,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "vm/forecast/waiting_calls.h"
 
 namespace rvm::vm::forecast {
+
+void Survey::CountWaiting(const KernelInfo& kernel, std::span<const int64_t> symbols) {
+  WaitingCall call = ForecastWaiting(link, kernel, symbols);
+  forecast.waiting_call_bytes = std::max(forecast.waiting_call_bytes, call.bytes);
+  forecast.workspace_bytes = std::max(forecast.workspace_bytes, call.workspace_bytes);
+}
 
 bool Path::Unbounded(const std::string& why) {
   unbounded_ = absl::StrCat("`", function().name, "`: ", why);

@@ -67,6 +67,8 @@ struct ShadowFrame {
   std::vector<Shadow> registers;
 };
 
+constexpr int64_t RoundUp64(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
 // Bytes of the elements; INT64_MAX if they are too many.
 int64_t ElementBytes(std::span<const int64_t> shape, DataType dtype);
 
@@ -75,6 +77,9 @@ struct Survey {
   const Executable& executable;
   const LinkInfo& link;
   MemoryForecast forecast;
+
+  // Counts a call with these values of the kernel's symbols among those that may wait.
+  void CountWaiting(const KernelInfo& kernel, std::span<const int64_t> symbols);
 };
 
 class Path {

@@ -1,0 +1,22 @@
+// Predicts the memory of calls that wait, in programs with variants of kernels for batches (PendingCalls).
+#ifndef RVM_VM_FORECAST_WAITING_CALLS_H_
+#define RVM_VM_FORECAST_WAITING_CALLS_H_
+
+#include <cstdint>
+#include <span>
+
+#include "vm/link_info.h"
+
+namespace rvm::vm::forecast {
+
+struct WaitingCall {
+  int64_t bytes = 0;            // of results, with rows beside them, and operands; 0: such calls do not wait
+  int64_t workspace_bytes = 0;  // of the variant, for as many calls as it makes at once
+};
+
+// Returns the memory of a call with these values of the kernel's symbols.
+WaitingCall ForecastWaiting(const LinkInfo& link, const KernelInfo& kernel, std::span<const int64_t> symbols);
+
+}  // namespace rvm::vm::forecast
+
+#endif  // RVM_VM_FORECAST_WAITING_CALLS_H_
