@@ -92,6 +92,20 @@ def @main(%x: Tensor[(n, 100), float32], %row: Tensor[(1, 100), float32]) -> Ten
 """
 
 
+# A state over each of several lists; the number of its columns is UNITS, of its rows ROWS.
+BATCHED = """
+def @state(%list: List[int32], %h: Tensor[(ROWS, UNITS), float32]) -> Tensor[(ROWS, UNITS), float32] {
+  match (%list) {
+    Nil => %h,
+    Cons(%x, %rest) => @state(%rest, nn.dense(%h, full(0.0078125f, shape=[UNITS, UNITS])) + cast(%x, dtype="float32")),
+  }
+}
+def @main(%lists: List[List[int32]], %h: Tensor[(ROWS, UNITS), float32]) -> List[Tensor[(ROWS, 1), float32]] {
+  @map(fn (%list: List[int32]) { max(@state(%list, %h), axis=[1], keepdims=True) }, %lists)
+}
+"""
+
+
 def zeros(*shape):
     text = "1.0"
     for extent in reversed(shape):
@@ -109,6 +123,16 @@ class Memory(relayvm.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             made, peak = re.search(r"tensors: (\d+) made, at most (\d+) bytes", done.stderr).groups()
             return int(made), int(peak), done.stdout
+
+    def run_file(self, text, *values, options=()):
+        with tempfile.TemporaryDirectory() as folder:
+            source, path = os.path.join(folder, "program.relay"), os.path.join(folder, "program.rvm")
+            with open(source, "w", encoding="utf-8") as file:
+                file.write(text)
+            relayvm.must(relayvm.COMPILER, "compile", source, "-o", path, *options)
+            done = relayvm.run(relayvm.RUNTIME, "--stats", path, *values)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return int(re.search(r"at most (\d+) bytes", done.stderr).group(1)), done.stdout
 
     def forecast(self, text, dims="", options=()):
         with tempfile.TemporaryDirectory() as folder:
@@ -166,6 +190,24 @@ class Memory(relayvm.TestCase):
         self.assertIn("no bound: in `loop`: data decides how much is kept", self.forecast(appends, "n=2"))
         self.assertIn("no bound: in `fill`: data decides how often `fill` is called inside itself",
                       self.forecast(RECURSION))
+
+    def test_calls_that_wait_have_a_bound(self):
+        line = r"calls that wait    (at most|at least) (\d+) bytes more, of 4096 calls; or an eighth of the memory limit"
+        lists = f"[{', '.join(str(list(range(n % 7))) for n in range(60))}]"
+        for units, most in ((128, 4096 * 6000), (256, 4096 * 12000)):
+            text = BATCHED.replace("UNITS", str(units)).replace("ROWS", "1")
+            alone, expected = self.run_file(text, lists, zeros(1, units))
+            together, result = self.run_file(text, lists, zeros(1, units), options=["--batch"])
+            self.assertEqual(result, expected)
+            self.assertNotIn("calls that wait", self.forecast(text))
+            words, bound = re.search(line, self.forecast(text, options=["--batch"])).groups()
+            self.assertEqual(words, "at most")  # though the lists have no bound
+            self.assertLessEqual(together - alone, int(bound))
+            self.assertLess(int(bound), most)
+        # Calls whose extents only a run knows are counted where they are followed.
+        rows = BATCHED.replace("UNITS", "128").replace("ROWS", "n")
+        words, few = re.search(line, self.forecast(rows, "n=1", ["--batch"])).groups()
+        self.assertEqual(words, "at least")
 
     def test_checkpoints_keep_the_square_root(self):
         x = zeros(100)
