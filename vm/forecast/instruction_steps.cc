@@ -395,7 +395,7 @@ bool Path::CallKernel(const Instruction& i) {
     int64_t workspace = kernel.workspace.Evaluate(symbols).value_or(0);
     survey_->forecast.workspace_bytes = std::max(survey_->forecast.workspace_bytes, workspace);
   }
-  if (survey_->link.has_batches && !kernel.is_static) survey_->CountWaiting(kernel, symbols);
+  if (survey_->link.has_batches && !kernel.is_static) survey_->CountWaiting(kernel, args, symbols);
   return MakeResults(i, kernel, symbols, args);
 }
 

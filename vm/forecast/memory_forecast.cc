@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "serialization/isa/isa.h"
 #include "vm/forecast/path.h"
 #include "vm/forecast/waiting_calls.h"
 #include "vm/interpreter/pending_calls.h"
@@ -109,17 +110,20 @@ std::string FollowAll(Path first) {
 bool CountStaticWaiting(forecast::Survey& survey) {
   if (!survey.link.has_batches) return true;
   survey.forecast.waiting_calls = PendingCalls::kMaxCalls;
-  std::set<uint32_t> variants;
-  for (const BatchVariant& batch : survey.executable.batch_variants) variants.insert(batch.variant.value);
   bool are_all = true;
-  for (uint32_t k = 0; k < survey.link.kernels.size(); ++k) {
-    const KernelInfo& kernel = survey.link.kernels[k];
-    if (variants.contains(k)) continue;
-    if (kernel.is_static) {
-      survey.CountWaiting(kernel, {});
-    } else {
+  for (const FunctionDesc& function : survey.executable.functions) {
+    uint32_t pc = 0;
+    while (std::optional<Instruction> i = ReadInstruction(function.code, pc)) {
+      pc += i->length;
+      // No function of a program with variants plans tensors.
+      if (!IsKernelCall(i->opcode()) || i->opcode() == Opcode::kCallKernelPlanned) continue;
+      const KernelInfo& kernel = survey.link.kernels[(*i)[1].u32()];
       std::vector<int64_t> symbols(kernel.desc->num_symbols);
-      are_all &= forecast::ForecastWaiting(survey.link, kernel, symbols).bytes == 0;
+      if (kernel.is_static) {
+        survey.CountWaiting(kernel, (*i)[2], symbols);
+      } else {
+        are_all &= forecast::ForecastWaiting(survey.link, kernel, (*i)[2], symbols).bytes == 0;
+      }
     }
   }
   return are_all;

@@ -9,8 +9,8 @@
 
 namespace rvm::vm::forecast {
 
-void Survey::CountWaiting(const KernelInfo& kernel, std::span<const int64_t> symbols) {
-  WaitingCall call = ForecastWaiting(link, kernel, symbols);
+void Survey::CountWaiting(const KernelInfo& kernel, const Operand& args, std::span<const int64_t> symbols) {
+  WaitingCall call = ForecastWaiting(link, kernel, args, symbols);
   forecast.waiting_call_bytes = std::max(forecast.waiting_call_bytes, call.bytes);
   forecast.workspace_bytes = std::max(forecast.workspace_bytes, call.workspace_bytes);
 }

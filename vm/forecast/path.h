@@ -78,8 +78,8 @@ struct Survey {
   const LinkInfo& link;
   MemoryForecast forecast;
 
-  // Counts a call with these values of the kernel's symbols among those that may wait.
-  void CountWaiting(const KernelInfo& kernel, std::span<const int64_t> symbols);
+  // Counts a call among those that may wait.
+  void CountWaiting(const KernelInfo& kernel, const Operand& args, std::span<const int64_t> symbols);
 };
 
 class Path {

@@ -87,11 +87,12 @@ int64_t VariantWorkspace(const LinkInfo& link, const KernelInfo& kernel, Symbols
 
 }  // namespace
 
-WaitingCall ForecastWaiting(const LinkInfo& link, const KernelInfo& kernel, Symbols symbols) {
+WaitingCall ForecastWaiting(const LinkInfo& link, const KernelInfo& kernel, const Operand& args, Symbols symbols) {
   WaitingCall call;
   if (!MayWait(kernel)) return call;
-  for (const KernelInfo::TensorInfo& param : kernel.params) {
-    if (param.scalar) continue;
+  for (uint32_t p = 0; p < kernel.params.size(); ++p) {
+    const KernelInfo::TensorInfo& param = kernel.params[p];
+    if (param.scalar || (args.u16(p) & kConstantArg) != 0) continue;
     call.bytes = Plus(call.bytes, Plus(HeaderBytes(param), RoundUp64(ElementBytes(param, symbols))));
   }
   for (const KernelInfo::TensorInfo& result : kernel.results) {

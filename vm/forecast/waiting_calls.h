@@ -5,17 +5,19 @@
 #include <cstdint>
 #include <span>
 
+#include "serialization/isa/isa.h"
 #include "vm/link_info.h"
 
 namespace rvm::vm::forecast {
 
 struct WaitingCall {
-  int64_t bytes = 0;            // of results, with rows beside them, and operands; 0: such calls do not wait
+  int64_t bytes = 0;            // of results, with rows beside them, and operands but constants; 0: it does not wait
   int64_t workspace_bytes = 0;  // of the variant, for as many calls as it makes at once
 };
 
-// Returns the memory of a call with these values of the kernel's symbols.
-WaitingCall ForecastWaiting(const LinkInfo& link, const KernelInfo& kernel, std::span<const int64_t> symbols);
+// Returns the memory of a call with these arguments and values of the kernel's symbols.
+WaitingCall ForecastWaiting(const LinkInfo& link, const KernelInfo& kernel, const Operand& args,
+                            std::span<const int64_t> symbols);
 
 }  // namespace rvm::vm::forecast
 
