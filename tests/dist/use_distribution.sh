@@ -47,6 +47,10 @@ check "C with the tarball runs" 6 ./total values.rvm
 unset PKG_CONFIG_PATH LD_LIBRARY_PATH
 rm -f total values.rvm
 
+# The server has the symbols of its own interface; every library must be found.
+check "Triton's backend unpacks" "" tar xf "$dist"/relayvm-triton-*-linux-x86_64.tar.gz
+check "Triton's backend finds its libraries" "0" bash -c "ldd relayvm/libtriton_relayvm.so | grep -c 'not found' || true"
+
 check "the package installs" "" quietly apt-get install -y --no-install-recommends "$dist"/relayvm_*_amd64.deb
 check "relayvm" 144 relayvm run square.relay 12
 check "relayvm compile" "" relayvm compile square.relay -o square.rvm
