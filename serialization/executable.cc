@@ -138,10 +138,9 @@ const Entry* Executable::FindEntry(std::string_view name) const {
 }
 
 std::string_view Executable::FindMetadata(std::string_view key) const {
-  for (const auto& [name, value] : metadata) {
-    if (name == key) return value;
-  }
-  return "";
+  auto found = std::lower_bound(metadata.begin(), metadata.end(), key,
+                                [](const auto& entry, std::string_view wanted) { return entry.first < wanted; });
+  return found != metadata.end() && found->first == key ? std::string_view(found->second) : std::string_view();
 }
 
 std::vector<std::string> NamedExtents(const Executable& executable, const Entry& entry, size_t param) {
