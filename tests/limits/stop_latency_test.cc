@@ -32,8 +32,9 @@ TEST(StopLatencyTest, OperatorsEndSoon) {
     ASSERT_TRUE(program.ok()) << program.status();
     auto stops = StopLongRuns(*program, MakeArguments(op), /*longest_ms=*/200, /*count=*/9);
     ASSERT_TRUE(stops.ok()) << op.name << ": " << stops.status();
-    // On a busy machine a run may get to pages that no run before it has touched.
-    if (!stops->latencies.empty()) EXPECT_LT(stops->latencies[stops->latencies.size() / 2], 5.0) << op.name;
+    // Far above what stops take, and far below a run that does not poll: on a busy machine a run may get to pages that
+    // no run before it has touched.
+    if (!stops->latencies.empty()) EXPECT_LT(stops->latencies[stops->latencies.size() / 2], 50.0) << op.name;
   }
 }
 
