@@ -8,6 +8,9 @@
 #include "base/status_macros.h"
 #include "kernels/codegen/check_imports.h"
 #include "kernels/codegen/llvm/host_target.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Support/raw_ostream.h"
@@ -24,6 +27,24 @@ static absl::StatusOr<std::string> Generate(llvm::Module& module, llvm::TargetMa
     return absl::InternalError("this target emits no objects");
   passes.run(module);
   return std::string(bytes.begin(), bytes.end());
+}
+
+// Makes selections of single halves selections of their bits. Code generation takes `a < b ? a : b` for a minimum,
+// which x86-64 without arithmetic on halves leaves to `fminf` of a library, and InstCombine narrows selections of
+// floats that were halves.
+static void SelectHalvesAsIntegers(llvm::Module& module) {
+  for (llvm::Function& function : module) {
+    for (llvm::Instruction& instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
+      auto* select = llvm::dyn_cast<llvm::SelectInst>(&instruction);
+      if (select == nullptr || !select->getType()->isHalfTy()) continue;
+      llvm::IRBuilder<> b(select);
+      llvm::Type* bits = b.getInt16Ty();
+      llvm::Value* chosen = b.CreateSelect(select->getCondition(), b.CreateBitCast(select->getTrueValue(), bits),
+                                           b.CreateBitCast(select->getFalseValue(), bits));
+      select->replaceAllUsesWith(b.CreateBitCast(chosen, select->getType()));
+      select->eraseFromParent();
+    }
+  }
 }
 
 void SetTarget(llvm::Module& module, const HostTarget& target) {
@@ -51,6 +72,7 @@ absl::StatusOr<CompiledObject> FinishModule(llvm::Module& module, llvm::TargetMa
   }
   optimise(must_stop);
   if (must_stop()) return absl::CancelledError("cancelled");
+  SelectHalvesAsIntegers(module);
   if (options.keep_ir) {
     std::unique_ptr<llvm::Module> copy = llvm::CloneModule(module);
     RVM_ASSIGN_OR_RETURN(result.assembly, Generate(*copy, machine, llvm::CodeGenFileType::AssemblyFile));
