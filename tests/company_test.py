@@ -171,6 +171,7 @@ class Company(tools.TestCase):
             for request, kind in waiting:
                 self.check(request, kind, alone, ended)
         self.assertEqual(set(ended), {"value", "ProgramFailed", "ResourceExhausted", "DeadlineExceeded", "cancelled"})
+        self.assertGreater(len(memory), 10)
         fifth = len(memory) // 5
         self.assertLess(max(memory[-fifth:]), max(memory[fifth:2 * fifth]) + (4 << 20), ended)
 

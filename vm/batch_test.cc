@@ -175,6 +175,36 @@ TEST(BatchTest, CallsOfARequestThatWasStoppedDoNotRun) {
   EXPECT_EQ(Calls(), "mix 1");
 }
 
+// Tensors of any length, shifted by a shared vector.
+constexpr char kSpinsOfAnyLength[] = R"(
+  entry "main" = F0 ("a", "n")
+  function F0 "main" params 2 result T1 {
+    r0: T1  r1: int32  r2: T1
+  code
+    call_kernel_dynamic [r2], N6, [r0, K2]
+  L0:
+    branch_eq_imm r1, 0, L1
+    add_imm_i32 r1, r1, -1
+    jump L0
+  L1:
+    drop r0
+    return r2
+  }
+)";
+
+// The first call of a group is of the request that was stopped: its tensors are gone when the others of the group run.
+TEST(BatchTest, AGroupRunsWithoutItsFirstRequest) {
+  auto batch = BatchOf(LinkRowKernels(kSpinsOfAnyLength));
+  std::vector<std::string> results = RunAll(*batch, {{{Floats({1, 2, 3}), Int(1)}, {}},
+                                                     {{Floats({1, 2}), Int(-1)}, {.time_limit_ms = 20}},
+                                                     {{Floats({1, 2}), Int(1)}, {}},
+                                                     {{Floats({3, 4}), Int(1)}, {}}});
+  EXPECT_EQ(results[0], "[6f, 7f, 8f]");
+  EXPECT_NE(results[1].find("the time limit of 20 ms is over"), std::string::npos) << results[1];
+  EXPECT_EQ(results[2], "[6f, 7f]");
+  EXPECT_EQ(results[3], "[8f, 9f]");
+}
+
 TEST(BatchTest, ARequestThatIsCancelledWhileItWaitsEnds) {
   auto batch = BatchOf(LinkRowKernels(kSpins));
   std::vector<std::string> results(2);

@@ -28,9 +28,9 @@ bool PassesWith(size_t bug) {
     execve("/proc/self/exe", const_cast<char* const*>(args), const_cast<char* const*>(environment));
     _exit(1);
   }
+  EXPECT_GE(child, 0);
   int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 TEST(PendingBugsTest, EachIsSeen) {

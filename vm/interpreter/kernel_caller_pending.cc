@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "vm/interpreter/dispatch.h"
 #include "vm/interpreter/kernel_caller.h"
 #include "vm/interpreter/pending_calls.h"

@@ -127,6 +127,7 @@ uint64_t PendingCalls::HashOf(const Call& call) {
 }
 
 bool PendingCalls::AreAlike(const Call& a, const Call& b) {
+  if (a.caller == nullptr) return false;  // a request that has ended has no operands
   if (a.kernel != b.kernel || a.level != b.level) return false;
   return VariantOf(*a.kernel) == nullptr || ShareOperands(a, b);
 }
@@ -198,7 +199,7 @@ bool PendingCalls::RunGroup(const Group& group, KernelCaller& runner) {
     if (calls_[number].caller != nullptr) batch_.push_back(number);
   }
   const BatchVariant* variant = VariantOf(*calls_[group.first].kernel);
-  size_t rows = batch_.size() > 1 && variant != nullptr ? SizeRows(calls_[group.first]) : 1;
+  size_t rows = batch_.size() > 1 && variant != nullptr ? SizeRows(calls_[batch_[0]]) : 1;
   for (size_t first = 0; first < batch_.size();) {
     size_t count = rows > 1 ? NextCount(*variant, first, rows) : 1;
     size_t least = rows > 1 && !variant->has_same_bits ? kMinOtherRows : 2;
