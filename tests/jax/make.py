@@ -48,7 +48,7 @@ def elementwise():
         pairs = jnp.stack([x / y, jnp.maximum(x, y), jnp.arctan2(x, y), lax.rem(x, y), jnp.where(p, x, y), jnp.clip(x, -0.5, 0.7), jnp.abs(x) ** y])
         whole = jnp.stack([n // m, n % m, n & m, n ^ m, n << 2, n >> 1, lax.shift_right_logical(n, m % 5), lax.population_count(n), lax.clz(n), jnp.minimum(n, m), lax.div(n, m), -n, ~n])
         flags = jnp.stack([x < y, n == m, p & (x > 0), ~p, p ^ (y > 0), jnp.isfinite(x), x != y])
-        return special, pairs, whole, flags, n.astype("float16"), (x * 9).astype("int8"), p.astype("int32"), lax.bitcast_convert_type(x, jnp.uint32)
+        return special, pairs, whole, flags, n.astype("float16"), (x * 9).astype("int8"), p.astype("int32"), lax.bitcast_convert_type(x, jnp.uint32), lax.shift_right_arithmetic(n.astype("uint32"), (m % 5).astype("uint32"))
     x, y = floats(3, 4), floats(3, 4)
     numbers = lambda: RANDOM.integers(-50, 50, (3, 4)).astype("int32")
     divisors = np.int32([[0, 3, -3, 7], [1, -1, 5, 2], [9, -9, 4, 6]])

@@ -31,8 +31,9 @@ bool HasPlaceholder(const Operands& operands) {
 
 // JAX's functions on extents, of the quotient and the remainder, whose formulas are those for numbers of any sign.
 std::optional<Operands> DividedExtents(NodeContext& c, std::string_view name) {
-  const bool has_quotient = name.starts_with("floor_divide") || name.starts_with("divmod"),
-             has_rest = name.starts_with("remainder") || name.starts_with("divmod");
+  name = name.substr(0, name.find_last_not_of("0123456789_") + 1);  // of several, all but one end in _0, _1, ...
+  const bool has_quotient = name == "floor_divide" || name == "divmod",
+             has_rest = name == "remainder" || name == "divmod";
   if (c.num_inputs() != 2 || !(has_quotient || has_rest) || !c.In(0)->elements) return std::nullopt;
   const std::optional<Dims> a = c.Symbols(c.In(0)), b = c.Symbols(c.In(1));
   if (!a || !b || a->size() != 1 || b->size() != 1 || !(*b)[0].is_const() || (*b)[0].constant() < 1)

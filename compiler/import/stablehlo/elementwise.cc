@@ -110,6 +110,9 @@ Operands ShiftLeft(NodeContext& c) { return {c.Op("left_shift", Broadcasting(c))
 DataType Unsigned(DataType dtype) {
   return dtype.bits == 8 ? kUInt8 : dtype.bits == 16 ? kUInt16 : dtype.bits == 32 ? kUInt32 : kUInt64;
 }
+DataType Signed(DataType dtype) {
+  return dtype.bits == 8 ? kInt8 : dtype.bits == 16 ? kInt16 : dtype.bits == 32 ? kInt32 : kInt64;
+}
 Operand AsBits(NodeContext& c, Operand x, DataType dtype) {
   return c.DTypeOf(x) == dtype ? x : c.Op("reinterpret", {x}, {{"dtype", dtype.ToString()}});
 }
@@ -122,7 +125,11 @@ Operands ShiftRight(NodeContext& c) {
   // A negative distance is one of more than all bits.
   const Term distance(c, AsBits(c, x[1], bits));
   const Term most = distance.Like(dtype.bits - 1);
-  if (!is_logical) return {c.Op("right_shift", {x[0], AsBits(c, Min(distance, most), dtype)})};
+  if (!is_logical) {
+    // Copies the highest bit, also of unsigned integers.
+    const DataType sign = Signed(dtype);
+    return {AsBits(c, c.Op("right_shift", {AsBits(c, x[0], sign), AsBits(c, Min(distance, most), sign)}), dtype)};
+  }
   const Term shifted(c, c.Op("right_shift", {AsBits(c, x[0], bits), Min(distance, most)}));
   return {AsBits(c, Select(distance > most, 0, shifted), dtype)};
 }

@@ -69,6 +69,10 @@ Operands Importer::Convert(const Operation& op) {
     emit_.Fail(absl::UnimplementedError("this operator is not supported"));
     return {};
   }
+  if (op.has_unknown_properties) {
+    emit_.Fail(absl::UnimplementedError("a version of this operator whose properties are not known"));
+    return {};
+  }
   if (on_tensors_ && row->lanes == Lanes::kNone) {
     emit_.Fail(absl::UnimplementedError("this operator in a body that is computed for all elements at once"));
     return {};

@@ -217,6 +217,13 @@ bool IsPermutation(Axes order) {
 
 // ---- gather
 
+// Refuses a size that the axis cannot have.
+void CheckSize(NodeContext& c, const Dim& size, const Dim& extent) {
+  if (!size.is_const()) return;
+  bool is_larger = extent.is_const() && size.constant() > extent.constant();
+  if (size.constant() < 0 || is_larger) c.Fail("a slice is larger than its operand");
+}
+
 Operands GatherOf(NodeContext& c, const Dims& sizes) {
   Indexing indexing{.windows = c.Ints("offset_dims"),
                     .dropped = c.Ints("collapsed_slice_dims"),
@@ -229,6 +236,7 @@ Operands GatherOf(NodeContext& c, const Dims& sizes) {
   if (c.failed() || sizes.size() != c.DimsOf(x).size()) return {c.Fail("its sizes do not fit its operand")};
   // Windows that are narrower than an axis without an index lie at its beginning.
   for (int64_t axis = 0; axis < c.RankOf(x); ++axis) {
+    CheckSize(c, sizes[static_cast<size_t>(axis)], c.ExtentOf(x, axis));
     const bool has_index = Contains(indexing.mapped, axis) || Contains(indexing.batch, axis);
     if (!has_index) x = c.SliceAxis(x, axis, 0, sizes[static_cast<size_t>(axis)]);
   }
@@ -273,16 +281,16 @@ Operands DynamicGather(NodeContext& c) {
 
 // ---- scatter
 
-// Bodies that `scatter_nd` has; "" for others.
-std::string_view ScatterMode(std::string_view operation) {
+// Returns the mode of `scatter_nd` for a body on elements of this type; "" if it has none.
+std::string_view ScatterMode(std::string_view operation, DataType dtype) {
   if (operation == "update" || operation == "add") return operation;
   if (operation == "multiply") return "mul";
-  if (operation == "minimum" || operation == "and") return "min";
-  if (operation == "maximum" || operation == "or") return "max";
+  if (operation == "minimum" || (operation == "and" && dtype.is_bool())) return "min";
+  if (operation == "maximum" || (operation == "or" && dtype.is_bool())) return "max";
   return "";
 }
 
-// The tensor that updates are written to, the index tuples and the updates as `scatter_nd` has them.
+// Returns x, whose axes are ordered, with the updates combined into it at the indices.
 Operand Write(NodeContext& c, Indexed& indexed, Operand x, Operand updates, std::string_view operation) {
   const DataType dtype = c.DTypeOf(x);
   const Dims dims = indexed.PlaceDims();
@@ -290,7 +298,7 @@ Operand Write(NodeContext& c, Indexed& indexed, Operand x, Operand updates, std:
   if (c.failed()) return c.emit().Placeholder();
   for (Operand& place : places) place = c.BroadcastTo(place, dims);
   Operand tuples = c.Op("stack", {c.emit().Tuple(places)}, {{"axis", 0}});
-  const std::string_view mode = ScatterMode(operation);
+  const std::string_view mode = ScatterMode(operation, dtype);
   if (!mode.empty()) {
     // Sums of bools are disjunctions.
     const bool folds_bools = dtype.is_bool() && mode != "update";

@@ -1,4 +1,5 @@
 // The arguments of `main`: their names, and the extents that JAX names.
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -39,8 +40,8 @@ std::string_view GlobalConstant(const Operation& function, size_t argument) {
   return name == nullptr ? "" : name->text;
 }
 
-// The name of an argument without the dots and brackets around it, unless it has others in it.
-std::string_view Stripped(std::string_view name) { return name == "unknown" ? "" : name.substr(0, 100); }
+// Returns the first 100 bytes of the name of an argument; "" if it is unknown.
+std::string_view KnownName(std::string_view name) { return name == "unknown" ? "" : name.substr(0, 100); }
 
 }  // namespace
 
@@ -60,7 +61,7 @@ std::vector<std::string> Importer::InputNames() const {
   absl::flat_hash_set<std::string> taken;
   std::vector<std::string> names;
   for (size_t i = 0; i < found.size(); ++i) {
-    std::string name = ReadableText(Stripped(found[i]));
+    std::string name = ReadableText(KnownName(found[i]));
     if (name.empty() || !taken.insert(name).second) {
       name = absl::StrCat("arg", i);
       while (!taken.insert(name).second) name += "_";
@@ -82,7 +83,7 @@ std::vector<std::string> Importer::ExtentTexts(size_t input) const {
     texts.push_back(is_number ? absl::StrCat(type.shape[axis])
                               : std::string(is_known ? exported_.shapes[at][axis] : "?"));
   }
-  if (is_known) return texts;
+  if (is_known || std::ranges::find(texts, "?") == texts.end()) return texts;
   // An artifact alone names the extents as arguments of a function that gets them.
   absl::flat_hash_map<int32_t, std::string_view> names;
   for (const Operation& op : main_.operations) {

@@ -235,6 +235,7 @@ class ModuleReader {
 
   void ReadPropertiesOf(Operation& op, const OperationName& name, Cursor cursor) {
     op.property_names = name.properties;
+    op.has_unknown_properties = name.properties.empty() && !cursor.AtEnd();
     const auto count = name.properties.empty() ? 0 : 1 + std::ranges::count(name.properties, ',');
     for (ptrdiff_t i = 0; i < count && !cursor.AtEnd(); ++i) op.properties.push_back(attributes_.ReadAttribute(cursor));
   }

@@ -27,9 +27,7 @@ struct Type {
   std::string name;               // of the element, also of a tensor: "float32", "complex64"
   std::optional<DataType> dtype;  // of the element; nullopt if Relay does not have it
   int bits = 0;                   // of an element that is an integer or a float
-  bool is_complex = false;        // its parts have the dtype `part`
-  std::optional<DataType> part;
-  std::vector<int64_t> shape;  // of a tensor; -1: an unknown extent
+  std::vector<int64_t> shape;     // of a tensor; -1: an unknown extent
 };
 
 struct Attribute {
@@ -58,7 +56,8 @@ struct Operation {
   const Attribute* dictionary = nullptr;  // null: none
   std::string_view property_names;        // "dimension,is_stable"
   std::vector<const Attribute*> properties;
-  std::vector<Block> regions;  // each has one block
+  bool has_unknown_properties = false;  // whose names this version of the reader does not know
+  std::vector<Block> regions;           // each has one block
 
   // Returns a property or an attribute; null if there is none.
   const Attribute* Find(std::string_view name) const;

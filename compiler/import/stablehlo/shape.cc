@@ -17,6 +17,8 @@
 namespace rvm::stablehlo {
 namespace {
 
+constexpr int64_t kMaxGap = int64_t{1} << 31;  // elements of padding between two
+
 Operands Constant(NodeContext& c) {
   const Attribute* value = c.op().Find("value");
   if (value == nullptr || value->kind != Attribute::Kind::kTensor || value->type->kind != Type::Kind::kTensor) {
@@ -188,7 +190,7 @@ Operands Pad(NodeContext& c) {
     return {c.Fail("it does not fit its operand")};
   std::vector<int64_t> widths;
   for (size_t i = 0; i < rank; ++i) {
-    if (inside[i] < 0) return {c.Fail("its interior padding is negative")};
+    if (inside[i] < 0 || inside[i] > kMaxGap) return {c.Fail("its interior padding is negative or too wide")};
     const bool is_empty = c.ExtentOf(x, static_cast<int64_t>(i)) == Dim(0);
     if (inside[i] > 0 && !is_empty) x = WithGaps(c, x, value, static_cast<int64_t>(i), inside[i]);
     widths.push_back(low[i]);

@@ -51,7 +51,9 @@ std::optional<Window> ReadWindow(NodeContext& c, Operand x) {
                 .pads = ForAxes(c, "padding", 2 * rank, 0)};
   for (size_t i = 0; i < rank; ++i) {
     for (int64_t number : {window.extents[i], window.strides[i], window.gaps[i], window.dilations[i]}) {
-      if (number < 1 || number > kMaxReach) c.Fail("an extent, a stride or a dilation of its windows is not above 0");
+      if (number >= 1 && number <= kMaxReach) continue;
+      c.Fail(absl::StrCat("saw ", number, " as an extent, a stride or a dilation of its windows; expected 1 to ",
+                          kMaxReach));
     }
   }
   return c.failed() ? std::nullopt : std::optional(window);
