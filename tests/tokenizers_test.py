@@ -167,6 +167,7 @@ def @main(%text: Tensor[(n), uint8], %limit: int32) -> Tensor[(?), uint8] {
     def test_values_of_other_types_are_refused(self):
         """A value of another type anywhere: a message that names it."""
         token = {"content": "<x>", "id": 7}
+        llama3 = self.fixture("llama3")["pre_tokenizer"]["pretokenizers"]
         for keys, saw, expected in (
                 (["model"], [1], "`model`: saw [1]; expected an object"),
                 (["model"], 3, "`model`: saw 3; expected an object"),
@@ -190,7 +191,11 @@ def @main(%text: Tensor[(n), uint8], %limit: int32) -> Tensor[(?), uint8] {
                 (["pre_tokenizer"], {"type": "Sequence", "pretokenizers": 1},
                  "`pre_tokenizer.pretokenizers`: saw 1; expected a list"),
                 (["pre_tokenizer"], {"type": "Split", "pattern": "a"}, '`pre_tokenizer.pattern`: saw "a"; expected an object'),
-                (["pre_tokenizer"], {"type": ["Split"]}, '`pre_tokenizer.type`: saw ["Split"]; expected')):
+                (["pre_tokenizer"], {"type": ["Split"]}, '`pre_tokenizer.type`: saw ["Split"]; expected'),
+                (["pre_tokenizer"], {"type": "Sequence", "pretokenizers": [llama3[0], {**llama3[1], "use_regex": True}]},
+                 "`pre_tokenizer`: saw 2 patterns; expected"),
+                (["pre_tokenizer"], llama3[0], '`pre_tokenizer`: saw no "ByteLevel" as the last step'),
+                (["decoder"], {"type": "WordPiece"}, '`decoder.type`: saw "WordPiece"; expected "ByteLevel"')):
             with self.subTest(".".join(keys), saw=saw):
                 self.assertIn(expected, self.refusal(self.changed("gpt2", keys, saw)))
 

@@ -71,7 +71,8 @@ class _Program:
 
     def __init__(self, reader):
         self.reader = reader
-        self.parts, self.params, self.numbers = [programs.CHARACTERS, programs.PAIRS], {}, {"ROOT": _ROOT, "COMPOSED": _COMPOSED, **_CHARACTER_NUMBERS}
+        self.parts, self.params = [programs.CHARACTERS, programs.PAIRS], {}
+        self.numbers = {"ROOT": _ROOT, "COMPOSED": _COMPOSED, **_CHARACTER_NUMBERS}
         self.add_tables(*{"BPE": self.bpe, "WordPiece": self.word_piece, "Unigram": self.unigram}[reader.kind]())
         self.add_added()
         self.parts += [programs.ENCODE, programs.DECODE]

@@ -176,7 +176,7 @@ class Reader:
     # ---- byte-level BPE
 
     def read_bpe(self, pre, decoder):
-        del decoder  # it gives the bytes of tokens
+        self.expect("decoder.type", decoder.get("type"), "ByteLevel")
         model = self.model
         self.merges, self.pattern = [], None
         self.ignores_merges = bool(model.get("ignore_merges"))
@@ -206,21 +206,28 @@ class Reader:
             self.merges.append(pair)
 
     def read_patterns(self, pre):
-        has_prefix_space = False
-        for step in self.steps_of("pre_tokenizer.pretokenizers", pre):
+        has_prefix_space, patterns, steps = False, [], self.steps_of("pre_tokenizer.pretokenizers", pre)
+        for step in steps:
             self.expect("pre_tokenizer.type", step.get("type"), "ByteLevel", "Split")
             if step.get("type") == "Split":
                 pattern = self.object("pre_tokenizer.pattern", step.get("pattern")).get("Regex")
                 self.expect("pre_tokenizer.pattern", pattern, *PATTERNS)
                 self.expect("pre_tokenizer.behavior", step.get("behavior"), "Isolated")
                 self.refuse_flags("pre_tokenizer.", step, "invert")
-                self.pattern = pattern
+                patterns.append(pattern)
             elif step.get("type") == "ByteLevel" and step.get("use_regex", True):
-                self.pattern = GPT2
+                patterns.append(GPT2)
             has_prefix_space = has_prefix_space or bool(step.get("add_prefix_space"))
         self.expect("pre_tokenizer.add_prefix_space", has_prefix_space, False)
-        if self.pattern is None and not self.problems:
-            self.problems.append("`pre_tokenizer`: saw no pattern; expected that of GPT-2, Llama 3 or Qwen")
+        if self.problems:
+            return
+        if len(patterns) != 1:
+            saw = f"{len(patterns)} patterns" if patterns else "no pattern"
+            self.problems.append(f"`pre_tokenizer`: saw {saw}; expected that of GPT-2, Llama 3 or Qwen")
+        elif steps[-1].get("type") != "ByteLevel":
+            self.problems.append('`pre_tokenizer`: saw no "ByteLevel" as the last step; expected it')
+        else:
+            self.pattern = patterns[0]
 
     # ---- WordPiece
 
