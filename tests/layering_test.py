@@ -136,7 +136,7 @@ class Build:
 
         def load(file, *names):
             """Our own macros; rules of others are not for C++."""
-            if file.startswith("//capi"):
+            if file.startswith(("//base", "//capi")):
                 file = os.path.relpath(file[2:].replace(":", "/"), package)
             if file.startswith((":", "..")):
                 file = file.lstrip(":")

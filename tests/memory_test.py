@@ -206,7 +206,7 @@ class Memory(relayvm.TestCase):
             self.assertLess(int(bound), 4096 * 3000)
         # Calls whose extents only a run knows are counted where they are followed.
         rows = BATCHED.replace("UNITS", "128").replace("ROWS", "n")
-        words, few = re.search(line, self.forecast(rows, "n=1", ["--batch"])).groups()
+        words, _ = re.search(line, self.forecast(rows, "n=1", ["--batch"])).groups()
         self.assertEqual(words, "at least")
 
     def test_checkpoints_keep_the_square_root(self):

@@ -46,6 +46,14 @@ def context_of(sizes, length):
     return dice.standard_normal((length, sizes.key_heads, sizes.head), "f4")
 
 
+def seconds_of(name, executable, *arguments):
+    """Seconds of the fastest run of an executable, which the runtime times."""
+    done = relayvm.run(relayvm.RUNTIME, executable, "--threads", threads(), *arguments, timeout=3600)
+    if done.returncode != 0:
+        raise relayvm.ToolError(f"{name}: {done.stderr}")
+    return float(re.search(r"least ([0-9.]+) ms", done.stdout + done.stderr).group(1)) / 1e3
+
+
 class Ours:
     """The model in RelayVM, with weights of a form."""
 
@@ -67,12 +75,7 @@ class Ours:
                      "tokens")
 
     def run(self, entry, *arguments, repeat=2):
-        """Seconds of the fastest run, inside the runtime, and what it prints."""
-        done = relayvm.run(relayvm.RUNTIME, self.executable, "--threads", threads(), "--entry", entry, "--repeat", repeat, "--out",
-                           f"{self.prefix}/out.npy", *arguments, timeout=3600)
-        if done.returncode != 0:
-            raise relayvm.ToolError(f"{self.name}: {done.stderr}")
-        return float(re.search(r"least ([0-9.]+) ms", done.stdout + done.stderr).group(1)) / 1e3
+        return seconds_of(self.name, self.executable, "--entry", entry, "--repeat", repeat, "--out", f"{self.prefix}/out.npy", *arguments)
 
     def prompt(self, length):
         np.save(f"{self.prefix}/tokens.npy", random_tokens(length, self.sizes.vocabulary).astype("int32"))
@@ -89,11 +92,7 @@ class Ours:
         return (seconds[1] - seconds[0]) / TOKENS
 
     def run_list(self, count):
-        done = relayvm.run(relayvm.RUNTIME, self.executable, "--threads", threads(), "--entry", "tokens", "--repeat", 3,
-                           f"@{self.prefix}/context.npy", count, timeout=3600)
-        if done.returncode != 0:
-            raise relayvm.ToolError(f"{self.name}: {done.stderr}")
-        return float(re.search(r"least ([0-9.]+) ms", done.stdout + done.stderr).group(1)) / 1e3
+        return seconds_of(self.name, self.executable, "--entry", "tokens", "--repeat", 3, f"@{self.prefix}/context.npy", count)
 
 
 class Exported:
@@ -236,14 +235,20 @@ def make_peers(folder, sizes, weights, contexts):
     return peers
 
 
-def read_bandwidth(folder):
-    """Bytes a second at which a sum reads memory."""
-    with open(f"{folder}/read.relay", "w", encoding="utf-8") as file:
-        file.write(READ)
-    model = relayvm.compile_file(f"{folder}/read.relay", f"{folder}/read.rvm", 3, [])
-    np.save(f"{folder}/x.npy", np.ones(100_000_000, "f4"))
-    done = relayvm.run(relayvm.RUNTIME, model, "--threads", threads(), "--repeat", 5, f"@{folder}/x.npy", timeout=600)
-    return 4e8 / (float(re.search(r"least ([0-9.]+) ms", done.stdout + done.stderr).group(1)) / 1e3)
+class Reader:
+    """A sum that reads memory."""
+    COUNT = 100_000_000  # of floats
+
+    def __init__(self, folder):
+        with open(f"{folder}/read.relay", "w", encoding="utf-8") as file:
+            file.write(READ)
+        self.executable = relayvm.compile_file(f"{folder}/read.relay", f"{folder}/read.rvm", 3, [])
+        self.data = f"{folder}/x.npy"
+        np.save(self.data, np.ones(self.COUNT, "f4"))
+
+    def bandwidth(self):
+        """Bytes a second."""
+        return 4 * self.COUNT / seconds_of("reading memory", self.executable, "--repeat", 5, f"@{self.data}")
 
 
 def table(folder):
@@ -260,10 +265,10 @@ def table(folder):
             raise relayvm.ToolError(f"logits differ from those of {peer.name} by {errors[peer.name]:.1e} of the largest")
     rows = [("token", length) for length in contexts] + [("prompt", length) for length in PROMPTS]
     least = {(kind, length, model.name): float("inf") for kind, length in rows for model in models}
-    bandwidth = 0
+    bandwidth, reader = 0, Reader(folder)
     for number in range(ROUNDS):
         print(f"language: round {number + 1} of {ROUNDS}", file=sys.stderr, flush=True)
-        bandwidth = max(bandwidth, read_bandwidth(folder))
+        bandwidth = max(bandwidth, reader.bandwidth())
         for kind, length in rows:
             for model in models:
                 row = (kind, length, model.name)

@@ -20,7 +20,7 @@ class Sizes:
         self.head = width // heads
 
     def shapes(self):
-        """Of the tensors of a folder, by their names."""
+        """Shapes of the tensors of a folder, by their names."""
         shapes = {"model.embed_tokens.weight": (self.vocabulary, self.width), "lm_head.weight": (self.vocabulary, self.width),
                   "model.norm.weight": (self.width,)}
         for i in range(self.layers):
@@ -44,7 +44,7 @@ class Sizes:
 
 
 def write_folder(path, sizes, weights, kind):
-    """kind: F32 or BF16."""
+    """Writes a folder with weights of `kind`: F32 or BF16."""
     os.makedirs(path)
     config = {"model_type": "llama", "num_hidden_layers": sizes.layers, "hidden_size": sizes.width,
               "intermediate_size": sizes.inner, "vocab_size": sizes.vocabulary, "num_attention_heads": sizes.heads,
@@ -70,7 +70,7 @@ NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.
 
 
 def write_gguf(path, sizes, kind):
-    """Matrices of random blocks of that kind."""
+    """Writes a GGUF file whose matrices are random blocks of `kind`."""
     dice, stored = np.random.default_rng(0), {}
     for name, shape in sizes.shapes().items():
         parts = name.removesuffix(".weight").split(".", 3)

@@ -125,9 +125,8 @@ int Main(int argc, char** argv) {
   }
   if (only_control) return 0;
   std::printf(
-      "\n| Operator | machine code, ms | worst stop | in kept memory, ms | worst stop | recipe, ms | worst stop | in "
-      "kept "
-      "memory, ms | worst stop |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n");
+      "\n| Operator | machine code, ms | worst stop | in kept memory, ms | worst stop "
+      "| recipe, ms | worst stop | in kept memory, ms | worst stop |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n");
   for (const LongOperator& op : LongOperators()) {
     if (IsWanted(op.name, argc, argv)) PrintOperator(op);
   }

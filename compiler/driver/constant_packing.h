@@ -19,7 +19,7 @@ namespace rvm::driver {
 absl::Status PackConstants(std::span<const schedule::Schedule> kernels, Executable& executable,
                            std::vector<std::string>& names);
 
-// Drops the constants that no instruction names and renumbers the rest.
+// Drops the constants that no instruction names, and their `names`, and renumbers the rest.
 void DropUnusedConstants(Executable& executable, std::vector<std::string>& names);
 
 }  // namespace rvm::driver

@@ -80,15 +80,14 @@ Expr* FromValue(const ir::Builder& at, const Value& value) {
 Expr* Named(Expr* folded, const std::vector<const Expr*>& args) {
   auto* result = DynCast<ir::Constant>(folded);
   if (result == nullptr) return folded;
+  const ir::Constant* weight = nullptr;
   for (const Expr* arg : args) {
     const auto* constant = DynCast<ir::Constant>(arg);
-    if (constant == nullptr || constant->name.empty() || constant->name == result->name) continue;
-    if (!result->name.empty()) {
-      result->name.clear();
-      break;
-    }
-    result->name = constant->name;
+    if (constant == nullptr || constant->name.empty()) continue;
+    if (weight != nullptr && weight->name != constant->name) return result;
+    weight = constant;
   }
+  if (weight != nullptr) result->name = weight->name;
   return result;
 }
 
@@ -141,7 +140,7 @@ Expr* NarrowedConstants::Fold(const ir::Builder& at, const ops::OpDef& op, const
 Expr* FoldCall(const ir::Builder& at, const ops::OpDef& op, const ir::Attrs& attrs,
                const std::vector<const Expr*>& args, const ir::Type* type) {
   if (op.is_reshape) {
-    if (Expr* reshaped = Reshaped(at, args[0], type)) return Named(reshaped, args);
+    if (Expr* reshaped = Reshaped(at, args[0], type)) return Named(reshaped, {args[0]});
   }
   std::optional<int64_t> result_bytes = StaticBytes(type);
   if (!result_bytes || *result_bytes > kMaxFoldedBytes) return nullptr;
@@ -158,7 +157,9 @@ Expr* FoldCall(const ir::Builder& at, const ops::OpDef& op, const ir::Attrs& att
   }
   if (bytes > kMaxArgBytes) return nullptr;
   absl::StatusOr<Value> result = ops::EvaluateOp(op, attrs, values);
-  return result.ok() ? Named(FromValue(at, *result), args) : nullptr;
+  if (!result.ok()) return nullptr;
+  Expr* folded = FromValue(at, *result);
+  return op.name == "shape_of" ? folded : Named(folded, args);
 }
 
 }  // namespace rvm::passes

@@ -19,7 +19,8 @@ inline constexpr int64_t kMaxFoldedBytes = int64_t{64} << 10;
 
 // The result of `op` on constants and tuples of constants, as a constant or a tuple of constants. Null if an argument
 // is something else, if argument or result are large, or if the call fails: then it fails at run time, with a
-// backtrace. A constant under another shape shares its elements and may have any size. `type`: of the call.
+// backtrace. A constant under another shape shares its elements and may have any size. A constant that is made of one
+// weight has its name. `type`: of the call.
 ir::Expr* FoldCall(const ir::Builder& at, const ops::OpDef& op, const ir::Attrs& attrs,
                    const std::vector<const ir::Expr*>& args, const ir::Type* type);
 

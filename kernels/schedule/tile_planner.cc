@@ -102,7 +102,7 @@ class TilePlanner {
     if (dtype != kFloat32 && dtype != kFloat64 && dtype != kInt32) return std::nullopt;
     std::array<Expr, 2> narrow = {NarrowFactor(factors[0]), NarrowFactor(factors[1])};
     if (target_.has_pair_products && narrow[0] && narrow[1] && reduce_.axes.back().extent.is_const()) {
-      if (std::optional<Tile> tile = Best(narrow, dtype, Group(narrow))) return tile;
+      if (std::optional<Tile> tile = Best(narrow, dtype, StepOf(narrow))) return tile;
     }
     std::optional<Tile> tile = Best(factors, dtype, 1);
     // Few columns leave most lanes of the widest vectors idle.
@@ -112,7 +112,7 @@ class TilePlanner {
 
  private:
   // A short run of the depth that has no whole groups of four is taken in pairs.
-  int64_t Group(const std::array<Expr, 2>& narrow) const {
+  int64_t StepOf(const std::array<Expr, 2>& narrow) const {
     int64_t group = DepthStep(target_, narrow[0].dtype(), narrow[1].dtype()),
             extent = reduce_.axes.back().extent.constant();
     return group == 4 && extent % group != 0 && extent < kMinDepthOfBytes ? 2 : group;

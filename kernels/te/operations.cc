@@ -1,9 +1,11 @@
 #include "kernels/te/operations.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "kernels/te/expr_pool.h"
 
 namespace rvm::te {
 namespace {
@@ -25,12 +27,19 @@ class Counter {
     if (tensor->kind == TensorKind::kCompute && reached_.insert(tensor.get()).second) pending_.push_back(tensor.get());
   }
 
+  void ReachReads(const Expr& condition) {
+    for (const ExprNode* node : Postorder({condition})) {
+      if (node->kind == ExprKind::kRead) Reach(node->tensor);
+    }
+  }
+
   Dim OfTensor(const TensorNode& tensor) {
     if (const TensorUpdate* update = tensor.update.get()) {
       Reach(update->base);
       return Dim(OfValue(update->position.value) + (update->fold ? 1 : 0)) * update->estimate;
     }
     int64_t each = OfValue(tensor.body);
+    if (tensor.is_ordered) return 0;
     Dim positions = NumPositions(tensor.axes);
     if (tensor.body->kind != ExprKind::kReduce) return Dim(each) * positions;
     return Dim(each + 1) * positions * NumPositions(tensor.body->axes);
@@ -45,13 +54,18 @@ class Counter {
       const Expr& e = *pending.back();
       pending.pop_back();
       if (!e || !seen.insert(e.get()).second) continue;
-      if (e->kind == ExprKind::kRead) Reach(e->tensor);
+      if (e->kind == ExprKind::kRead) {
+        Reach(e->tensor);
+        continue;
+      }
       bool is_arithmetic = e->kind == ExprKind::kUnary || e->kind == ExprKind::kBinary;
       if (is_arithmetic && !e->dtype.is_bool()) ++operations;
-      bool has_index = e->kind == ExprKind::kRead;
-      for (size_t i = 0; i < e->operands.size() && !has_index; ++i) {
-        if (e->kind == ExprKind::kSelect && i == 0) continue;
-        pending.push_back(&e->operands[i]);
+      for (size_t i = 0; i < e->operands.size(); ++i) {
+        if (e->kind == ExprKind::kSelect && i == 0) {
+          ReachReads(e->operands[i]);
+        } else {
+          pending.push_back(&e->operands[i]);
+        }
       }
     }
     return operations;

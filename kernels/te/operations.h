@@ -8,8 +8,8 @@
 namespace rvm::te {
 
 // Returns the number of arithmetic operations on elements, whatever the schedule: a multiplication, an exponential and
-// an addition of a reduction are one each; comparisons, casts and indices are none. Each tensor is computed once. Sorts
-// count nothing, and tensors with an update what the usual number of positions does.
+// an addition of a reduction are one each; comparisons, casts, indices and conditions of selections are none. Each
+// tensor is computed once. Sorts count nothing, and tensors with an update what the usual number of positions does.
 Dim NumOperations(const Computation& computation);
 
 }  // namespace rvm::te

@@ -34,6 +34,25 @@ TEST(Operations, LeavesOutIndicesConditionsAndCopies) {
   EXPECT_EQ(NumOperations({"cast", {x}, {cast}}), Dim(0));
 }
 
+TEST(Operations, CountsTensorsThatAConditionReads) {
+  Tensor x = Input(0, "x", kFloat, {10});
+  Tensor sum = ComputeTensor("sum", kFloat, {}, [&](std::span<const Expr>) {
+    const Dim extents[] = {10};
+    return Reduce(ReduceOp::kSum, extents, [&](std::span<const Expr> i) { return x(i); });
+  });
+  Tensor chosen = ComputeTensor("chosen", kFloat, {10}, [&](std::span<const Expr> i) {
+    return Select(Binary(BinaryOp::kLess, sum(std::span<const Expr>()), FloatConst(kFloat, 0)), x(i),
+                  FloatConst(kFloat, 0));
+  });
+  EXPECT_EQ(NumOperations({"chosen", {x}, {chosen}}), Dim(10));
+}
+
+TEST(Operations, CountsNoSorts) {
+  Tensor x = Input(0, "x", kInt64, {10});
+  Tensor sorted = OrderTensor("sorted", {10}, 10, [&](std::span<const Expr> i) { return x(i) + Index(1); });
+  EXPECT_EQ(NumOperations({"sorted", {x}, {sorted}}), Dim(0));
+}
+
 TEST(Operations, CountsATensorThatIsReadTwiceOnce) {
   Tensor x = Input(0, "x", kFloat, {10});
   Tensor square = ComputeTensor("square", kFloat, {10}, [&](std::span<const Expr> i) { return x(i) * x(i); });

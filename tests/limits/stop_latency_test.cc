@@ -1,5 +1,5 @@
-// A run of any kind of control flow, or of any operator, ends within a millisecond of its processor after it was
-// cancelled.
+// A run of any kind of control flow ends within a millisecond of its processor after it was cancelled, at the median;
+// one of any operator within 50, which is far below the time of one that does not poll.
 #include "tests/limits/stop_latency.h"
 
 #include <gtest/gtest.h>

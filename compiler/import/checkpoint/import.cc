@@ -109,7 +109,7 @@ void CheckSizes(const DecoderConfig& config, Refusals& refusals) {
 
 // Refuses sizes of an encoder that do not fit each other.
 void CheckSizes(const EncoderConfig& config, Refusals& refusals) {
-  if (config.heads <= 0 || config.width % config.heads == 0) return;
+  if (config.heads <= 0 || config.heads > config.width || config.width % config.heads == 0) return;
   refusals.Add("sizes", "heads",
                absl::InvalidArgumentError(absl::StrCat("saw ", config.heads, " heads for states of ", config.width,
                                                        " elements; expected a divisor")));

@@ -14,6 +14,7 @@
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Support/raw_ostream.h"
+#include "llvm/TargetParser/Triple.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 
 namespace rvm::codegen {
@@ -33,6 +34,7 @@ static absl::StatusOr<std::string> Generate(llvm::Module& module, llvm::TargetMa
 // which x86-64 without arithmetic on halves leaves to `fminf` of a library, and InstCombine narrows selections of
 // floats that were halves.
 static void SelectHalvesAsIntegers(llvm::Module& module) {
+  if (!llvm::Triple(module.getTargetTriple()).isX86()) return;
   for (llvm::Function& function : module) {
     for (llvm::Instruction& instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
       auto* select = llvm::dyn_cast<llvm::SelectInst>(&instruction);

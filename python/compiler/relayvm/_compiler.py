@@ -455,7 +455,7 @@ def import_jax(function, *args, inputs=None, freeze=None):
 def import_file(path, *, inputs=None, freeze=None):
     """Imports a model of any format that `relayvm import` takes, as a Module.
 
-    path: an .onnx, .pt2, .tflite, .mlirbc or .gguf file, or a folder with a config.json and .safetensors files. inputs, freeze: as
+    path: an .onnx, .pt2, .tflite, .mlirbc, .stablehlo or .gguf file, or a folder with a config.json and .safetensors files. inputs, freeze: as
     of import_onnx; a model that is weights alone has no such options. Raises ImportFailed.
     """
     return _import(None, os.fspath(path), inputs, freeze)
@@ -501,8 +501,9 @@ def _format(model):
     """The format of a model: of bytes by their beginning; None for a path whose ending says it."""
     if isinstance(model, (bytes, bytearray)):
         starts = {b"PK": "torch", b"GG": "gguf", b"ML": "stablehlo"}
-        root = int.from_bytes(model[:4], "little")  # of what jax.export serialized; ONNX begins with tags of fields
-        is_exported = root % 4 == 0 and root < len(model) and b"ML\xefR" in model
+        # The place of the root table of what jax.export serialized, at the beginning. ONNX begins with tags of fields.
+        root = int.from_bytes(model[:4], "little")
+        is_exported = root % 4 == 0 and root < min(len(model), 1024) and b"ML\xefR" in model
         return starts.get(bytes(model[:2])) or ("tflite" if model[4:8] == b"TFL3" else "stablehlo" if is_exported else "onnx")
     path = os.fspath(model)
     return None if _is_model(path) and not path.endswith(".onnx") else "onnx"

@@ -105,7 +105,7 @@ class _Runs:
             function()
             return 0
         except BaseException as error:  # pylint: disable=broad-exception-caught
-            if is_recorded:
+            if is_recorded or not isinstance(error, Exception):
                 self.failure = self.failure or error
             return 1
 
@@ -190,7 +190,7 @@ def quantize(program, *, scheme="w8", data=None, entry="main", observer="mse", e
         kept = (given, names, report, poll, functions, runs)
         result = _call(lambda: kept and _Result(
             _lib.rvm_quantize(name, text, len(text), ctypes.byref(options), ctypes.byref(wanted)), None))
-    if runs.failure is not None and result.failed:
+    if runs.failure is not None and (result.failed or not isinstance(runs.failure, Exception)):
         raise runs.failure
     result.raise_errors(CompileError)
     return Quantized(Executable._load(result.program_bytes, True, (), None, False), result)

@@ -1,6 +1,7 @@
 #include "tools/relayvm/page/machine_peaks.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -12,8 +13,9 @@ namespace rvm::tools {
 namespace {
 
 constexpr int kRounds = 5;
-constexpr int64_t kMemoryBytes = int64_t{96} << 20;  // of each thread; beyond all caches
-constexpr int64_t kSteps = 200'000;                  // of the loop of multiply-adds
+constexpr int64_t kMemoryBytes = int64_t{128} << 20;    // of all threads; beyond all caches
+constexpr int64_t kMinThreadBytes = int64_t{16} << 20;  // of each, where there are many
+constexpr int64_t kSteps = 200'000;                     // of the loop of multiply-adds
 
 // Independent sums, more than the units of any processor have in flight.
 template <typename Vector>
@@ -94,17 +96,18 @@ double LeastSeconds(int64_t threads, const std::function<void(int64_t)>& work) {
 MachinePeaks MeasurePeaks(int64_t threads) {
   const Loops loops = LoopsOfThisMachine();
   MachinePeaks peaks = {.threads = threads};
-  volatile float seen_float = 0;  // keeps the loops
-  volatile uint64_t seen = 0;
+  std::atomic<float> seen_float = 0;  // keeps the loops
+  std::atomic<uint64_t> seen = 0;
   const auto count = static_cast<double>(threads);
   double seconds = LeastSeconds(threads, [&](int64_t) { seen_float = loops.multiply_add(kSteps); });
   peaks.flops = loops.operations * static_cast<double>(kSteps) * count / seconds;
 
+  const int64_t bytes_each = std::max(kMemoryBytes / threads, kMinThreadBytes);
   std::vector<std::vector<std::byte>> memory(static_cast<size_t>(threads));
-  for (std::vector<std::byte>& bytes : memory) bytes.assign(static_cast<size_t>(kMemoryBytes), std::byte{1});
+  for (std::vector<std::byte>& bytes : memory) bytes.assign(static_cast<size_t>(bytes_each), std::byte{1});
   seconds =
-      LeastSeconds(threads, [&](int64_t i) { seen = loops.sum(memory[static_cast<size_t>(i)].data(), kMemoryBytes); });
-  peaks.memory_bytes = static_cast<double>(kMemoryBytes) * count / seconds;
+      LeastSeconds(threads, [&](int64_t i) { seen = loops.sum(memory[static_cast<size_t>(i)].data(), bytes_each); });
+  peaks.memory_bytes = static_cast<double>(bytes_each) * count / seconds;
 
   constexpr int64_t kPasses = 400;
   seconds = LeastSeconds(threads, [&](int64_t i) {
