@@ -1,6 +1,8 @@
 """TensorFlow Lite models of a few nodes, written here: equal to numpy at each level, and errors that say what is wrong."""
 
 import importlib.util
+import io
+import lzma
 import os
 import re
 import tempfile
@@ -267,15 +269,31 @@ class Nodes(Models):
     def test_refusals(self):
         """All that is not supported at once, with the nodes."""
         writer = Writer()
-        x, quantised, outputs = writer.tensor("x", [-1, 2]), writer.tensor("q", [-1, 2], "int8", scales=[0.5]), [writer.tensor(name, [-1, 2]) for name in ("svdf", "unique")]
-        writer.node("SVDF", [x], outputs[:1])
-        writer.node("UNIQUE", [x], outputs[1:])
-        result = writer.tensor("sum", [-1, 2], "int8", scales=[0.5])
-        writer.node("ADD", [quantised, quantised], [result])
-        path = self.save(writer.build([x, quantised], [*outputs, result]))
-        self.fails(path, "SVDF: this operator is not supported (`svdf`)")
-        self.fails(path, "UNIQUE: this operator is not supported (`unique`)")
-        self.fails(path, "ADD: quantised activations; convert the model with floats (`sum`)")
+        x, outputs = writer.tensor("x", [-1, 2]), [writer.tensor(name, [-1, 2]) for name in ("rows", "hashed")]
+        writer.node("LSH_PROJECTION", [x], outputs[:1])
+        writer.node("HASHTABLE_LOOKUP", [x], outputs[1:])
+        path = self.save(writer.build([x], outputs))
+        self.fails(path, "LSH_PROJECTION: this operator is not supported (`rows`)")
+        self.fails(path, "HASHTABLE_LOOKUP: this operator is not supported (`hashed`)")
+
+    def test_unknown_extents(self):
+        """SAME borders of strides, for images of any size."""
+        x, filters = self.floats(2, 7, 8, 3), self.floats(4, 3, 2, 3)
+        writer = Writer()
+        image, y = writer.tensor("x", [-1, -1, -1, 3]), writer.tensor("y", [-1, -1, -1, 4])
+        writer.node("CONV_2D", [image, writer.constant(filters), writer.constant(np.zeros(4, "float32"))], [y], f1=("int32", 2), f2=("int32", 3))
+        value = np.einsum("nrckjh,okjh->nrco", self.rows_of(x, 3, 2, 3, 2), filters)
+        self.check(self.save(writer.build([image], [y])), [x], [value.astype("float32")], near=1e-4)
+
+    def rows_of(self, x, height, width, down, right):
+        """Windows of SAME borders with other strides along both axes."""
+        pads = []
+        for extent, size, stride in zip(x.shape[1:3], (height, width), (down, right)):
+            total = max(0, (-(-extent // stride) - 1) * stride + size - extent)
+            pads.append((total // 2, total - total // 2))
+        padded = np.pad(x, [(0, 0), *pads, (0, 0)])
+        rows, columns = -(-x.shape[1] // down), -(-x.shape[2] // right)
+        return np.stack([np.stack([padded[:, i * down:i * down + height, j * right:j * right + width] for j in range(columns)], 1) for i in range(rows)], 1)
 
     def test_malformed_files(self):
         """Each prefix, and each byte changed, gives a program or an error."""
@@ -290,6 +308,91 @@ class Nodes(Models):
             changed[at] ^= 0x95
             done = relayvm.run(relayvm.COMPILER, "check", self.save(bytes(changed)))
             self.assertIn(done.returncode, (0, 1), (at, done.stderr))
+
+
+class Fixtures(Models):
+    """Models that tests/tflite/make.py wrote, equal to LiteRT's reference kernels: integers in all bits."""
+
+    # Functions that are computed in floats here: how far results may be apart.
+    STEPS = {"log_softmax": 1, "l2_normalization": 1, "softmax_int16": 32, "logistic_int16": 1, "tanh_int16": 1}
+
+    def models(self, name):
+        """(the name of a model, its bytes, its runs: lists of inputs and of outputs)"""
+        with lzma.open(os.path.join(relayvm.ROOT, "tests/tflite", name)) as file:
+            arrays = np.load(io.BytesIO(file.read()))
+        for key in arrays.files:
+            if not key.endswith(".model"):
+                continue
+            model = key.removesuffix(".model")
+
+            def all_of(run, kind, model=model):
+                count = sum(other.startswith(f"{model}.{run}.{kind}.") for other in arrays.files)
+                return [arrays[f"{model}.{run}.{kind}.{i}"] for i in range(count)]
+
+            runs = len({other.split(".")[1] for other in arrays.files if other.startswith(f"{model}.") and other != key})
+            yield model, arrays[key].tobytes(), [(all_of(run, "in"), all_of(run, "out")) for run in range(runs)]
+
+    def compare(self, model, got, wanted):
+        self.assertEqual((got.shape, got.dtype), (wanted.shape, wanted.dtype))
+        if wanted.dtype.kind == "f":
+            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+            return
+        most = max((steps for known, steps in self.STEPS.items() if model.startswith(known)), default=0)
+        self.assertLessEqual(np.abs(got.astype("int64") - wanted.astype("int64")).max(initial=0), most)
+
+    def run_all(self, model, content, runs, *options):
+        """State goes from one run to the next."""
+        executable = os.path.join(self.place, "model.rvm")
+        relayvm.must(relayvm.COMPILER, "compile", self.save(content), "-o", executable, *options)
+        loaded = in_process.load(executable)
+        state = []
+        if "initial_state" in loaded:
+            state = loaded["initial_state"]()
+            state = list(state) if isinstance(state, tuple) else [state]
+        for inputs, outputs in runs:
+            got = loaded["main"](*inputs, *state)
+            got = list(got) if isinstance(got, tuple) else [got]
+            self.assertEqual(len(got), len(outputs) + len(state))
+            state = got[len(outputs):]
+            for a, b in zip(got, outputs):
+                self.compare(model, np.asarray(a), b)
+
+    def test_operators(self):
+        """Each operator in each dtype."""
+        count = 0
+        for model, content, runs in self.models("operators.npz.xz"):
+            count += 1
+            with self.subTest(model):
+                self.run_all(model, content, runs, "--target", "portable" if count % 4 == 0 else "native")
+        self.assertGreater(count, 400)
+
+    def test_programs(self):
+        """Control flow, variables, recurrent layers, networks."""
+        for model, content, runs in self.models("programs.npz.xz"):
+            for options in LEVELS:
+                with self.subTest(model, options=options):
+                    self.run_all(model, content, runs, *options)
+
+    def test_names_of_signatures(self):
+        content = next(content for model, content, _ in self.models("programs.npz.xz") if model == "signature")
+        self.assertIn("%x:", relayvm.must(relayvm.COMPILER, "import", self.save(content)))
+
+
+class Coverage(relayvm.TestCase):
+    def test_each_operator_is_named(self):
+        """docs/tflite.md has the state of each operator, which is that of the tables."""
+        folder = os.path.join(relayvm.ROOT, "compiler/import/tflite")
+        imported = set()
+        for file in os.listdir(folder):
+            if file.endswith(".cc"):
+                with open(os.path.join(folder, file), encoding="utf-8") as text:
+                    imported |= set(re.findall(r'^    (?:Moves\()?\{?"([A-Z][A-Z0-9_]+)", ', text.read(), re.MULTILINE))
+        with open(os.path.join(relayvm.ROOT, "docs/tflite.md"), encoding="utf-8") as text:
+            rows = re.findall(r"^\|.*", text.read().split("## What is refused")[1].split("\n## ")[0], re.MULTILINE)
+        refused = set(re.findall(r"`([A-Z][A-Z0-9_]+)`", "\n".join(rows)))
+        named = set(operator_numbers())
+        self.assertEqual(sorted(refused & imported), [])
+        self.assertEqual(sorted(named - imported - refused - {"CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES"}), [])
 
 
 if __name__ == "__main__":

@@ -15,31 +15,75 @@
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "compiler/import/tflite/quantised.h"
 
 namespace rvm::tflite {
 namespace {
 
 constexpr int64_t kMaxCopies = 16;  // of the bytes of a file as constants
+constexpr int kMaxDepth = 32;       // of graphs that call graphs
 
-const OperatorRow* FindRow(std::string_view name) {
-  for (std::span<const OperatorRow> family : {ElementwiseOperators(), LayerOperators(), ShapeOperators()}) {
-    for (const OperatorRow& row : family) {
-      if (row.name == name) return &row;
-    }
+const OperatorRow* FindRow(std::span<const OperatorRow> rows, std::string_view name) {
+  for (const OperatorRow& row : rows) {
+    if (row.name == name) return &row;
   }
   return nullptr;
 }
 
+const OperatorRow* FindOperator(std::string_view name) {
+#define RVM_TFLITE_FAMILY(family) \
+  if (const OperatorRow* row = FindRow(family##Operators(), name)) return row;
+#include "compiler/import/tflite/families.def"
+#undef RVM_TFLITE_FAMILY
+  return nullptr;
+}
+
+const OperatorRow* FindQuantised(std::string_view name) {
+  const OperatorRow* row = FindRow(QuantisedOperators(), name);
+  return row != nullptr ? row : FindRow(QuantisedLayerOperators(), name);
+}
+
 absl::Status Unsupported(std::string why) { return absl::UnimplementedError(std::move(why)); }
+
+// Whether the elements are integers that stand for floats. Those of int32 are sums, and biases of layers.
+bool IsQuantised(const Tensor& tensor) {
+  const std::optional<DataType> dtype = ToDataType(tensor.type);
+  return !tensor.scales.empty() && dtype && dtype->is_integral() && dtype->bits <= 16;
+}
+
+// Whether a node computes with quantised tensors, not only with such constants.
+bool HasQuantised(const Node& node, const Graph& graph) {
+  auto any = [&](const std::vector<int32_t>& numbers, bool of_inputs) {
+    return std::ranges::any_of(numbers, [&](int32_t number) {
+      if (number < 0) return false;
+      const Tensor& tensor = graph.tensors[static_cast<size_t>(number)];
+      return IsQuantised(tensor) && (!of_inputs || tensor.data.empty());
+    });
+  };
+  return any(node.inputs, true) || any(node.outputs, false);
+}
 
 }  // namespace
 
 // ---- nodes
 
+NodeContext::NodeContext(Importer& importer, Scope& scope, const Node& node, const OperatorRow& row, Operands inputs)
+    : Steps(importer.emit_), importer_(importer), scope_(scope), node_(node), row_(row), inputs_(std::move(inputs)) {}
+
 Operand NodeContext::In(size_t i) { return Has(i) ? inputs_[i] : Fail(absl::StrCat("input ", i, " is missing")); }
 
+const Tensor* NodeContext::Input(size_t i) {
+  if (i < node_.inputs.size() && node_.inputs[i] >= 0) {
+    return &scope_.graph->tensors[static_cast<size_t>(node_.inputs[i])];
+  }
+  Fail(absl::StrCat("input ", i, " is missing"));
+  return nullptr;
+}
+
 const Tensor* NodeContext::Output(size_t i) {
-  if (i < node_.outputs.size() && node_.outputs[i] >= 0) return &graph_.tensors[static_cast<size_t>(node_.outputs[i])];
+  if (i < node_.outputs.size() && node_.outputs[i] >= 0) {
+    return &scope_.graph->tensors[static_cast<size_t>(node_.outputs[i])];
+  }
   Fail(absl::StrCat("output ", i, " is missing"));
   return nullptr;
 }
@@ -76,15 +120,37 @@ Operand NodeContext::Activated(Operand x, int field) {
   return Unsupported(absl::StrCat("the fused activation ", kind));
 }
 
-std::string Importer::Label(const Node& node) const {
+Operands NodeContext::Body(size_t graph, const Operands& inputs) { return importer_.Body(graph, inputs); }
+
+void NodeContext::Assign(size_t i, Operand value) {
+  const Tensor* tensor = Input(i);
+  if (tensor == nullptr || failed()) return;
+  auto found = importer_.tensor_variables_.find(node_.inputs[i]);
+  if (scope_.graph != &importer_.model_.graphs[0] || found == importer_.tensor_variables_.end()) {
+    Unsupported("a tensor that keeps its value between runs, inside of a loop or branch");
+    return;
+  }
+  importer_.variables_[found->second].value = value;
+  scope_.values[node_.inputs[i]] = value;
+}
+
+Operand NodeContext::Key() {
+  if (importer_.depth_ > 0) return Unsupported("random numbers inside of a loop or branch");
+  return importer_.SplitKey(*this);
+}
+
+// ---- values
+
+std::string Importer::Label(const Node& node, const Scope& scope) const {
   for (int32_t output : node.outputs) {
     if (output < 0) continue;
-    return absl::StrCat("`", Abseil(ReadableText(graph_.tensors[static_cast<size_t>(output)].name)), "`");
+    return absl::StrCat("`", Abseil(ReadableText(scope.graph->tensors[static_cast<size_t>(output)].name)), "`");
   }
   return "a node without outputs";
 }
 
 absl::StatusOr<Operand> Importer::Constant(const Tensor& tensor) {
+  if (auto found = constants_.find(&tensor); found != constants_.end()) return found->second;
   const std::optional<DataType> dtype = ToDataType(tensor.type);
   if (!dtype) return Unsupported(absl::StrCat(TypeName(tensor.type), ", which Relay has not"));
   Shape shape(tensor.shape.begin(), tensor.shape.end());
@@ -94,40 +160,57 @@ absl::StatusOr<Operand> Importer::Constant(const Tensor& tensor) {
       return absl::InvalidArgumentError("a constant has an extent that is not a number");
     }
   }
-  if (size != static_cast<int64_t>(tensor.data.size())) {
+  const int64_t stored = tensor.type == kInt4 ? size / 2 + size % 2 : size;
+  if (stored != static_cast<int64_t>(tensor.data.size())) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a constant has ", tensor.data.size(), " bytes; its shape has ", size));
+        absl::StrCat("a constant has ", tensor.data.size(), " bytes; its shape has ", stored));
   }
   if (__builtin_sub_overflow(constant_budget_, size, &constant_budget_) || constant_budget_ < 0) {
     return absl::InvalidArgumentError("tensors share the bytes of constants too often");
   }
-  Operand value =
-      emit_.Constant(Literal::FromBytes(*dtype, shape, std::as_bytes(tensor.data)), std::string(tensor.name));
-  if (tensor.scales.empty() || !dtype->is_integral() || *dtype == kInt32) return value;
-  // Weights of 8 bits that an operator on floats reads: their numbers are those of floats.
+  std::vector<int8_t> wide;
+  if (tensor.type == kInt4) {
+    // The lower half of a byte comes first.
+    for (int64_t i = 0; i < size; ++i) {
+      const int code = tensor.data[static_cast<size_t>(i / 2)] >> (i % 2 == 0 ? 0 : 4) & 15;
+      wide.push_back(static_cast<int8_t>((code ^ 8) - 8));
+    }
+  }
+  const auto bytes = tensor.type == kInt4 ? std::as_bytes(std::span(wide)) : std::as_bytes(tensor.data);
+  Operand value = emit_.Constant(Literal::FromBytes(*dtype, shape, bytes), std::string(tensor.name));
+  if (tensor.type == kInt4) value->stored_bits = 4;
+  return constants_[&tensor] = value;
+}
+
+Operand Importer::Dequantised(Operand value, const Tensor& tensor) {
+  if (emit_.failed() || value->is_placeholder) return value;
   Steps steps(emit_);
-  const auto count = static_cast<int64_t>(tensor.scales.size());
-  const int64_t rank = static_cast<int64_t>(shape.size());
+  const auto count = static_cast<int64_t>(tensor.scales.size()), rank = emit_.RankOf(value);
   const bool is_along = count > 1;
-  if (is_along && (tensor.axis < 0 || tensor.axis >= rank || shape[static_cast<size_t>(tensor.axis)] != count)) {
-    return absl::InvalidArgumentError(absl::StrCat("a constant has ", count, " scales, which fit none of its axes"));
+  if (is_along && (tensor.axis < 0 || tensor.axis >= rank || emit_.ExtentOf(value, tensor.axis) != Dim(count))) {
+    return steps.Fail(absl::StrCat("a tensor has ", count, " scales, which fit none of its axes"));
   }
   Dims around(static_cast<size_t>(is_along ? rank : 0), Dim(1));
   if (is_along) around[static_cast<size_t>(tensor.axis)] = count;
   Operand scale = emit_.Constant(Literal::FromValues<float>(kFloat32, {count}, tensor.scales));
-  Operand zero = steps.Cast(emit_.Vector(tensor.zero_points), kFloat32);
-  return steps.Mul(steps.Sub(steps.Cast(value, kFloat32), steps.Reshape(zero, around)), steps.Reshape(scale, around));
+  const bool is_centred = std::ranges::all_of(tensor.zero_points, [](int64_t zero) { return zero == 0; });
+  if (!is_centred) {
+    Operand zero = steps.Cast(steps.Reshape(emit_.Vector(tensor.zero_points), around), kInt32);
+    value = steps.Sub(steps.Cast(value, kInt32), zero);
+  }
+  return steps.Mul(steps.Cast(value, kFloat32), steps.Reshape(scale, around));
 }
 
-Operand Importer::Value(int32_t number) {
+Operand Importer::Value(int32_t number, Scope& scope) {
   if (number < 0) return nullptr;
-  if (auto it = values_.find(number); it != values_.end()) return it->second;
-  const Tensor& tensor = graph_.tensors[static_cast<size_t>(number)];
+  if (auto it = scope.values.find(number); it != scope.values.end()) return it->second;
+  const Tensor& tensor = scope.graph->tensors[static_cast<size_t>(number)];
   const bool is_empty = std::ranges::find(tensor.shape, 0) != tensor.shape.end();
   if (tensor.is_variable || (tensor.data.empty() && !is_empty)) {
-    emit_.Fail(tensor.is_variable ? Unsupported("variables, which keep their value between runs")
-                                  : absl::InvalidArgumentError(
-                                        absl::StrCat("its input `", Abseil(tensor.name), "` has no value before it")));
+    emit_.Fail(
+        tensor.is_variable
+            ? Unsupported("a tensor that keeps its value between runs, inside of a loop or branch")
+            : absl::InvalidArgumentError(absl::StrCat("its input `", Abseil(tensor.name), "` has no value before it")));
     return nullptr;
   }
   absl::StatusOr<Operand> constant = Constant(tensor);
@@ -135,122 +218,198 @@ Operand Importer::Value(int32_t number) {
     emit_.Fail(constant.status());
     return nullptr;
   }
-  return values_[number] = *constant;
+  return scope.values[number] = *constant;
 }
 
-Operands Importer::Convert(const Node& node) {
-  const OperatorRow* row = FindRow(node.op);
-  if (row == nullptr) {
-    emit_.Fail(Unsupported("this operator is not supported"));
+// ---- conversion
+
+Operands Importer::ThroughFloats(const Node& node, const OperatorRow& row, Scope& scope, Operands inputs) {
+  NodeContext context(*this, scope, node, row, std::move(inputs));
+  Operands results = row.convert(context);
+  for (size_t i = 0; i < results.size() && i < node.outputs.size(); ++i) {
+    if (node.outputs[i] < 0 || results[i] == nullptr || emit_.failed()) continue;
+    const Tensor& tensor = scope.graph->tensors[static_cast<size_t>(node.outputs[i])];
+    if (IsQuantised(tensor) && emit_.DTypeOf(results[i]).is_float()) {
+      results[i] = Quantised(context, results[i], tensor);
+    }
+  }
+  return results;
+}
+
+Operands Importer::Convert(const Node& node, Scope& scope) {
+  const OperatorRow *row = FindOperator(node.op), *quantised = FindQuantised(node.op);
+  if (row == nullptr && quantised == nullptr) {
+    emit_.Fail(Unsupported(node.op.starts_with("CUSTOM.Flex") ? "an operator of TensorFlow, whose importer is missing"
+                                                              : "this operator is not supported"));
     return {};
   }
   Operands inputs;
   for (int32_t input : node.inputs) {
-    inputs.push_back(Value(input));
+    inputs.push_back(Value(input, scope));
     if (emit_.failed() || (inputs.back() != nullptr && inputs.back()->is_placeholder)) return {};
   }
-  for (const auto& numbers : {node.inputs, node.outputs}) {
-    for (int32_t number : numbers) {
-      if (number < 0) continue;
-      const Tensor& tensor = graph_.tensors[static_cast<size_t>(number)];
-      const bool is_integral = ToDataType(tensor.type).value_or(kFloat32).is_integral();
-      if (tensor.scales.empty() || !is_integral || !tensor.data.empty() || node.op == "QUANTIZE" ||
-          node.op == "DEQUANTIZE")
-        continue;
-      emit_.Fail(Unsupported("quantised activations; convert the model with floats"));
-      return {};
-    }
+  const bool computes = HasQuantised(node, *scope.graph);
+  if (quantised != nullptr && (computes || row == nullptr)) {
+    NodeContext context(*this, scope, node, *quantised, std::move(inputs));
+    return quantised->convert(context);
   }
-  NodeContext context(emit_, graph_, node, *row, std::move(inputs));
+  if (!row->moves || !computes) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] == nullptr) continue;
+      const Tensor& tensor = scope.graph->tensors[static_cast<size_t>(node.inputs[i])];
+      if (IsQuantised(tensor)) inputs[i] = Dequantised(inputs[i], tensor);
+    }
+    if (emit_.failed()) return {};
+    return ThroughFloats(node, *row, scope, std::move(inputs));
+  }
+  NodeContext context(*this, scope, node, *row, std::move(inputs));
   return row->convert(context);
 }
 
-void Importer::ImportNode(const Node& node) {
-  ir::Span outer = EnterOrigin([&] { return absl::StrCat(node.op, " node of ", Label(node), " of ", options_.name); });
-  Operands results = WithStack([&] { return Convert(node); });
-  LeaveOrigin(outer);
-  const absl::Status status = emit_.TakeStatus();
-  if (!status.ok()) {
-    refusals_.Add(node.op, Label(node), status);
-    results.clear();
+void Importer::ImportNode(const Node& node, Scope& scope) {
+  auto refuse = [&](const absl::Status& status) { refusals_.Add(node.op, Label(node, scope), status); };
+  Operands results;
+  if (Spend(refuse, "bodies of loops")) {
+    ir::Span outer =
+        EnterOrigin([&] { return absl::StrCat(node.op, " node of ", Label(node, scope), " of ", options_.name); });
+    results = WithStack([&] { return Convert(node, scope); });
+    LeaveOrigin(outer);
+    const absl::Status status = emit_.TakeStatus();
+    if (!status.ok()) {
+      refuse(status);
+      results.clear();
+    }
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] < 0) continue;
-    values_[node.outputs[i]] = i < results.size() && results[i] != nullptr ? results[i] : emit_.Placeholder();
+    scope.values[node.outputs[i]] = i < results.size() && results[i] != nullptr ? results[i] : emit_.Placeholder();
   }
+}
+
+void Importer::ImportNodes(Scope& scope) {
+  for (const Node& node : scope.graph->nodes) ImportNode(node, scope);
+}
+
+Operands Importer::Body(size_t graph, const Operands& inputs) {
+  if (graph >= model_.graphs.size() || model_.graphs[graph].inputs.size() != inputs.size() || depth_ == kMaxDepth) {
+    emit_.Fail(absl::InvalidArgumentError(absl::StrCat(
+        "graph ", graph, " is missing, has another number of inputs than ", inputs.size(), ", or calls itself")));
+    return {};
+  }
+  Scope scope{.graph = &model_.graphs[graph], .values = {}};
+  for (size_t i = 0; i < inputs.size(); ++i) scope.values[scope.graph->inputs[i]] = inputs[i];
+  ++depth_;
+  ImportNodes(scope);
+  --depth_;
+  Operands outputs;
+  for (int32_t number : scope.graph->outputs) {
+    outputs.push_back(Value(number, scope));
+    if (outputs.back() == nullptr) outputs.back() = emit_.Placeholder();
+  }
+  return outputs;
 }
 
 // ---- inputs
 
 Importer::Importer(const Model& model, const ImportOptions& options, size_t size)
-    : Frame(options), graph_(model.graphs[0]), constant_budget_(kMaxCopies * static_cast<int64_t>(size)) {
-  for (const Node& node : graph_.nodes) CountNode(node.op);
+    : Frame(options), model_(model), constant_budget_(kMaxCopies * static_cast<int64_t>(size)) {
+  for (const Graph& graph : model_.graphs) {
+    for (const Node& node : graph.nodes) CountNode(node.op);
+  }
+}
+
+std::string_view Importer::NameOf(int32_t tensor) const {
+  auto found = model_.names.find(tensor);
+  return found != model_.names.end() ? found->second : model_.graphs[0].tensors[static_cast<size_t>(tensor)].name;
 }
 
 absl::Status Importer::ReadInputs() {
+  const Graph& graph = model_.graphs[0];
   std::vector<Input> inputs;
-  for (int32_t number : graph_.inputs) {
+  for (int32_t number : graph.inputs) {
     if (number < 0) return absl::InvalidArgumentError("an input of the graph is no tensor");
-    const Tensor& tensor = graph_.tensors[static_cast<size_t>(number)];
-    inputs.push_back({tensor.name, tensor.shape.size()});
+    inputs.push_back({NameOf(number), graph.tensors[static_cast<size_t>(number)].shape.size()});
   }
   RVM_RETURN_IF_ERROR(CheckGivenInputs(inputs));
   for (const Input& input : inputs) {
     if (!options_.frozen.contains(input.name)) NoteExtentNames(input.name, {});
   }
-  for (int32_t number : graph_.inputs) {
-    const Tensor& tensor = graph_.tensors[static_cast<size_t>(number)];
+  for (int32_t number : graph.inputs) {
+    const Tensor& tensor = graph.tensors[static_cast<size_t>(number)];
+    const std::string_view name = NameOf(number);
     Dims dims;
-    for (size_t i = 0; i < tensor.shape.size(); ++i) {
-      dims.push_back(InputExtent(tensor.name, i, absl::StrCat(tensor.shape[i])));
-    }
+    for (size_t i = 0; i < tensor.shape.size(); ++i)
+      dims.push_back(InputExtent(name, i, absl::StrCat(tensor.shape[i])));
     const std::optional<DataType> dtype = ToDataType(tensor.type);
     if (!dtype) {
-      refusals_.Add("an input", absl::StrCat("`", Abseil(ReadableText(tensor.name)), "`"),
+      refusals_.Add("an input", absl::StrCat("`", Abseil(ReadableText(name)), "`"),
                     Unsupported(absl::StrCat(TypeName(tensor.type), ", which Relay has not")));
-      values_[number] = emit_.Placeholder();
+      constants_[&tensor] = emit_.Placeholder();
       continue;
     }
-    RVM_ASSIGN_OR_RETURN(Operand frozen, FrozenInput(tensor.name, *dtype, dims));
+    RVM_ASSIGN_OR_RETURN(Operand frozen, FrozenInput(name, *dtype, dims));
     if (frozen != nullptr) {
-      values_[number] = frozen;
+      constants_[&tensor] = frozen;
       continue;
     }
-    AddParam(tensor.name, emit_.TensorType(std::move(dims), *dtype));
+    AddParam(name, emit_.TensorType(std::move(dims), *dtype));
     param_inputs_.push_back(number);
   }
-  AddSeed();
   return absl::OkStatus();
 }
 
 // ---- the program
 
+void Importer::AddOutputs(Scope& scope, Operands& outputs, ImportedModel& result) {
+  for (int32_t number : scope.graph->outputs) {
+    Operand value = Value(number, scope);
+    const absl::Status status = emit_.TakeStatus();
+    if (value == nullptr) {
+      refusals_.Add("an output", absl::StrCat("number ", outputs.size()),
+                    status.ok() ? absl::InvalidArgumentError("it is no tensor") : status);
+      value = emit_.Placeholder();
+    }
+    outputs.push_back(value);
+    result.outputs.emplace_back(number < 0 ? "" : NameOf(number));
+  }
+  for (const Variable& variable : variables_) {
+    if (!variable.is_state) continue;
+    outputs.push_back(variable.value == nullptr ? emit_.Placeholder() : variable.value);
+    result.outputs.push_back(variable.name);
+  }
+}
+
 absl::StatusOr<ImportedModel> Importer::ImportModel() {
   RVM_RETURN_IF_ERROR(ReadInputs());
+  FindVariables();
+  AddSeed();
   EnterOrigin([&] { return options_.name; });
   ImportedModel result;
+  Scope scope{.graph = &model_.graphs[0], .values = {}};
+  for (int32_t number : scope.graph->inputs) {
+    auto given = constants_.find(&scope.graph->tensors[static_cast<size_t>(number)]);
+    if (given != constants_.end()) scope.values[number] = given->second;
+  }
   DefineMain([&](const Operands& params) {
-    for (size_t i = 0; i < params.size(); ++i) {
-      const std::string_view name = graph_.tensors[static_cast<size_t>(param_inputs_[i])].name;
+    for (size_t i = 0; i < param_inputs_.size(); ++i) {
+      const std::string_view name = NameOf(param_inputs_[i]);
       params[i]->name = std::string(name);
-      values_[param_inputs_[i]] = params[i];
+      scope.values[param_inputs_[i]] = params[i];
       result.inputs.emplace_back(name);
     }
-    for (const Node& node : graph_.nodes) ImportNode(node);
-    Operands outputs;
-    for (int32_t number : graph_.outputs) {
-      Operand value = Value(number);
-      const absl::Status status = emit_.TakeStatus();
-      if (value == nullptr) {
-        refusals_.Add("an output", absl::StrCat("number ", outputs.size()),
-                      status.ok() ? absl::InvalidArgumentError("it is no tensor") : status);
-        value = emit_.Placeholder();
-      }
-      outputs.push_back(value);
-      result.outputs.emplace_back(number < 0 ? "" : graph_.tensors[static_cast<size_t>(number)].name);
+    size_t next = param_inputs_.size();
+    for (Variable& variable : variables_) {
+      if (!variable.is_state) continue;
+      variable.value = params[next++];
+      result.inputs.push_back(variable.name);
     }
+    for (auto [number, variable] : tensor_variables_) scope.values[number] = variables_[variable].value;
+    ImportNodes(scope);
+    Operands outputs;
+    AddOutputs(scope, outputs, result);
     return outputs;
   });
+  DefineInitialState();
   RVM_RETURN_IF_ERROR(Finish(result));
   NameResults(result);
   return result;

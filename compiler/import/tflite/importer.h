@@ -2,8 +2,11 @@
 #ifndef RVM_COMPILER_IMPORT_TFLITE_IMPORTER_H_
 #define RVM_COMPILER_IMPORT_TFLITE_IMPORTER_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,32 +27,56 @@ using importing::Operand;
 using importing::Operands;
 using importing::Steps;
 
+class Importer;
 class NodeContext;
 
 struct OperatorRow {
   std::string_view name;  // "CONV_2D"
   Operands (*convert)(NodeContext&);
   std::string_view variant = "";  // what a converter of several operators asks for: an operator of Relay, or a mode
+  bool moves = false;             // elements only, so that those of quantised tensors stay integers
 };
+constexpr OperatorRow Moves(std::string_view name, Operands (*convert)(NodeContext&), std::string_view variant = "") {
+  return {name, convert, variant, true};
+}
 // The operators that can be imported, by family: one file each, with a table at its end.
-std::span<const OperatorRow> ElementwiseOperators();
-std::span<const OperatorRow> LayerOperators();
-std::span<const OperatorRow> ShapeOperators();
+#define RVM_TFLITE_FAMILY(name) std::span<const OperatorRow> name##Operators();
+#include "compiler/import/tflite/families.def"
+#undef RVM_TFLITE_FAMILY
+// Operators that compute with the integers of quantised tensors. One that neither has a row here nor moves elements
+// alone computes with floats: its quantised inputs are dequantised, and its results are quantised again.
+std::span<const OperatorRow> QuantisedOperators();
+std::span<const OperatorRow> QuantisedLayerOperators();
+
+// A graph while it is imported.
+struct Scope {
+  const Graph* graph = nullptr;
+  absl::flat_hash_map<int32_t, Operand> values;  // by numbers of tensors
+};
+
+// A variable of the model: a resource with a name, or a tensor that keeps its value between runs.
+struct Variable {
+  std::string name;
+  const Tensor* like = nullptr;  // a tensor of its type; null: no node reads or writes it
+  bool is_state = false;         // changes in a run, so that @main takes and gives its value
+  Operand value = nullptr;       // now
+};
 
 // One node while it is converted, and the steps that it becomes.
 class NodeContext : public Steps {
  public:
-  NodeContext(Emitter& emit, const Graph& graph, const Node& node, const OperatorRow& row, Operands inputs)
-      : Steps(emit), graph_(graph), node_(node), row_(row), inputs_(std::move(inputs)) {}
+  NodeContext(Importer& importer, Scope& scope, const Node& node, const OperatorRow& row, Operands inputs);
 
   const OperatorRow& row() const { return row_; }
+  const Node& node() const { return node_; }
   const Table& options() const { return node_.options; }
   size_t num_inputs() const { return inputs_.size(); }
   size_t num_outputs() const { return node_.outputs.size(); }
   bool Has(size_t i) const { return i < inputs_.size() && inputs_[i] != nullptr; }
   // Input `i`; a mistake where it was left out.
   Operand In(size_t i);
-  // The tensor that output `i` is; a mistake, and null, if there is none.
+  // The tensor that input or output `i` is; a mistake, and null, if there is none.
+  const Tensor* Input(size_t i);
   const Tensor* Output(size_t i);
   // The dtype of output `i`; a mistake if Relay has it not.
   DataType OutputDType(size_t i);
@@ -59,9 +86,18 @@ class NodeContext : public Steps {
   int64_t Int(size_t i, std::string_view what);
   // Returns `x` after the fused activation of that field of the options.
   Operand Activated(Operand x, int field);
+  // Returns the outputs of a graph of the model.
+  Operands Body(size_t graph, const Operands& inputs);
+  // Makes `value` what the variable that input `i` is has from now on.
+  void Assign(size_t i, Operand value);
+  // A key for random numbers of this node alone.
+  Operand Key();
+
+  Importer& importer() { return importer_; }
 
  private:
-  const Graph& graph_;
+  Importer& importer_;
+  Scope& scope_;
   const Node& node_;
   const OperatorRow& row_;
   Operands inputs_;
@@ -72,20 +108,50 @@ class Importer final : public importing::Frame {
   // `size` is that of the file, in bytes.
   Importer(const Model& model, const ImportOptions& options, size_t size);
 
- private:
-  absl::StatusOr<ImportedModel> ImportModel() override;
-  absl::Status ReadInputs();
-  void ImportNode(const Node& node);
-  Operands Convert(const Node& node);
-  // The value of a tensor: of a node, or a constant. Null, and a mistake, if it has none.
-  Operand Value(int32_t number);
-  absl::StatusOr<Operand> Constant(const Tensor& tensor);
-  std::string Label(const Node& node) const;
+  // ---- for converters
+  const Model& model() const { return model_; }
+  // Returns the outputs of a graph; a mistake if there is none of that number, or it gets another number of inputs.
+  Operands Body(size_t graph, const Operands& inputs);
+  // Returns the floats that integers stand for, with the scales of a tensor.
+  Operand Dequantised(Operand value, const Tensor& tensor);
+  // The numbers of the resources that nodes of these graphs, and of those that they call, write to.
+  std::vector<size_t> WrittenBy(std::span<const size_t> graphs) const;
+  std::vector<Variable>& variables() { return variables_; }
+  Variable& variable(size_t number) { return variables_[number]; }
+  std::optional<size_t> FindResource(const Node& handle) const;
 
-  const Graph& graph_;
-  int64_t constant_budget_;                       // bytes of constants that may still be copied: tensors may share them
-  std::vector<int32_t> param_inputs_;             // numbers of tensors
-  absl::flat_hash_map<int32_t, Operand> values_;  // by numbers of tensors
+ private:
+  friend class NodeContext;
+
+  absl::StatusOr<ImportedModel> ImportModel() override;
+  // ---- the model: variables.cc
+  void FindVariables();
+  void AddResource(const Graph& graph, const Node& handle);
+  void DefineInitialState();
+  Operand FirstValue(const Variable& variable);
+  void Walk(size_t graph, std::set<size_t>& seen) const;
+
+  absl::Status ReadInputs();
+  void ImportNodes(Scope& scope);
+  void ImportNode(const Node& node, Scope& scope);
+  Operands Convert(const Node& node, Scope& scope);
+  // The value of a tensor: of a node, or a constant. Null, and a mistake, if it has none.
+  Operand Value(int32_t number, Scope& scope);
+  absl::StatusOr<Operand> Constant(const Tensor& tensor);
+  Operands ThroughFloats(const Node& node, const OperatorRow& row, Scope& scope, Operands inputs);
+  std::string Label(const Node& node, const Scope& scope) const;
+  std::string_view NameOf(int32_t tensor) const;
+  void AddOutputs(Scope& scope, Operands& outputs, ImportedModel& result);
+
+  const Model& model_;
+  int64_t constant_budget_;            // bytes of constants that may still be copied: tensors may share them
+  std::vector<int32_t> param_inputs_;  // numbers of tensors of the first graph
+  absl::flat_hash_map<const Tensor*, Operand> constants_;
+  std::vector<Variable> variables_;
+  std::map<std::pair<std::string, std::string>, size_t> resources_;  // numbers of variables, by container and name
+  absl::flat_hash_map<int32_t, size_t> tensor_variables_;  // numbers of variables, by tensors of the first graph
+  std::vector<size_t> initialisers_;                       // graphs that CALL_ONCE runs
+  int depth_ = 0;                                          // of graphs in graphs
 };
 
 }  // namespace rvm::tflite

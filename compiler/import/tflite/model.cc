@@ -19,7 +19,7 @@ namespace {
 
 // Numbers of fields in TensorFlow Lite's schema, by table.
 struct ModelField {
-  static constexpr int kCodes = 1, kGraphs = 2, kBuffers = 4;
+  static constexpr int kCodes = 1, kGraphs = 2, kBuffers = 4, kSignatures = 7;
 };
 struct CodeField {
   static constexpr int kOld = 0, kCustom = 1, kCode = 3;
@@ -35,7 +35,13 @@ struct QuantizationField {
   static constexpr int kScale = 2, kZeroPoint = 3, kAxis = 6;
 };
 struct NodeField {
-  static constexpr int kCode = 0, kInputs = 1, kOutputs = 2, kOptions = 4;
+  static constexpr int kCode = 0, kInputs = 1, kOutputs = 2, kOptions = 4, kCustom = 5, kOptions2 = 12;
+};
+struct SignatureField {
+  static constexpr int kInputs = 0, kOutputs = 1, kGraph = 4;
+};
+struct NameField {
+  static constexpr int kName = 0, kTensor = 1;
 };
 struct BufferField {
   static constexpr int kData = 0, kOffset = 1, kSize = 2;
@@ -57,7 +63,7 @@ constexpr TypeRow kTypes[] = {{"float32", kFloat32}, {"float16", kFloat16}, {"in
                               {"int64", kInt64},     {"string", {}},        {"bool", kBool},        {"int16", kInt16},
                               {"complex64", {}},     {"int8", kInt8},       {"float64", kFloat64},  {"complex128", {}},
                               {"uint64", kUInt64},   {"resource", {}},      {"variant", {}},        {"uint32", kUInt32},
-                              {"uint16", kUInt16},   {"int4", {}},          {"bfloat16", kBFloat16}};
+                              {"uint16", kUInt16},   {"int4", kInt8},       {"bfloat16", kBFloat16}};
 
 std::string OperatorName(const Table& code) {
   // Old files have the number in a byte; new ones in both, if it fits there.
@@ -83,6 +89,7 @@ class ModelReader {
     if (buffer_.is_malformed) return absl::InvalidArgumentError("an offset of the file leads outside of it");
     if (!mistake_.empty()) return absl::InvalidArgumentError(mistake_);
     if (model.graphs.empty()) return absl::InvalidArgumentError("the file has no graph");
+    ReadNames(model);
     return model;
   }
 
@@ -101,12 +108,29 @@ class ModelReader {
         mistake_ = absl::StrCat("an operator is number ", code, " of a list of ", names_.size());
         return graph;
       }
+      const Table options = table_of_node.Child(NodeField::kOptions);
       graph.nodes.push_back({names_[code], Numbers(table_of_node, NodeField::kInputs, graph),
                              Numbers(table_of_node, NodeField::kOutputs, graph),
-                             table_of_node.Child(NodeField::kOptions)});
+                             options ? options : table_of_node.Child(NodeField::kOptions2),
+                             table_of_node.Elements(NodeField::kCustom, 1)});
       if (!mistake_.empty()) return graph;
     }
     return graph;
+  }
+
+  // The names of the first signature of the first graph. Empty ones, and those of no tensor, are left out.
+  void ReadNames(Model& model) {
+    for (const Table& signature : root_.Children(ModelField::kSignatures)) {
+      if (signature.Number<uint32_t>(SignatureField::kGraph, 0) != 0 || !model.names.empty()) continue;
+      for (int field : {SignatureField::kInputs, SignatureField::kOutputs}) {
+        for (const Table& named : signature.Children(field)) {
+          const auto tensor = named.Number<uint32_t>(NameField::kTensor, 0);
+          const std::string_view name = named.Text(NameField::kName);
+          if (tensor >= model.graphs[0].tensors.size() || name.empty()) continue;
+          model.names.try_emplace(static_cast<int32_t>(tensor), name);
+        }
+      }
+    }
   }
 
   std::vector<int32_t> Numbers(const Table& table, int field, const Graph& graph) {

@@ -3,6 +3,7 @@
 #define RVM_COMPILER_IMPORT_TFLITE_MODEL_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,6 +34,7 @@ struct Node {
   std::string op;                        // "CONV_2D", "CUSTOM.Name"; "operator 250" where its number is not known
   std::vector<int32_t> inputs, outputs;  // numbers of tensors; -1: left out
   Table options;
+  Bytes custom;  // options of a custom operator
 };
 
 struct Graph {
@@ -43,10 +45,15 @@ struct Graph {
 
 struct Model {
   std::vector<Graph> graphs;  // the first one is the model; others are bodies of control flow
+  // Names that the signature of the model gives to tensors of the first graph, by their numbers.
+  std::map<int32_t, std::string_view> names;
 };
 
 // kInvalidArgument where the bytes are no model. `buffer` must outlive the model.
 absl::StatusOr<Model> ReadModel(Buffer& buffer);
+
+// The elements of constants of 4 bits are read as int8.
+constexpr int kInt4 = 17;
 
 // Returns nullopt for types that Relay has not.
 std::optional<DataType> ToDataType(int type);

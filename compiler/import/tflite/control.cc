@@ -1,0 +1,195 @@
+// Control flow, and the variables that graphs share.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/import/loops.h"
+#include "compiler/import/tflite/importer.h"
+
+namespace rvm::tflite {
+namespace {
+
+using importing::Rolled;
+using importing::Step;
+
+size_t GraphOption(NodeContext& c, int field) { return c.options().Number<uint32_t>(field, 0); }
+
+// Runs a graph in a block of its own: `written` are the variables that it may write to, whose values it begins with are
+// `before`. Returns its outputs, and then the values of those variables.
+Operands RunGraph(NodeContext& c, size_t graph, const Operands& inputs, std::span<const size_t> written,
+                  std::span<const Operand> before) {
+  Operands outer;
+  for (size_t i = 0; i < written.size(); ++i) {
+    outer.push_back(c.importer().variable(written[i]).value);
+    c.importer().variable(written[i]).value = before[i];
+  }
+  Operands results = c.Body(graph, inputs);
+  for (size_t i = 0; i < written.size(); ++i) {
+    results.push_back(c.importer().variable(written[i]).value);
+    c.importer().variable(written[i]).value = outer[i];
+  }
+  return results;
+}
+
+// The variables that these graphs may write to, of those that have a value, and these values.
+struct Written {
+  std::vector<size_t> numbers;
+  Operands values;
+};
+Written WrittenIn(NodeContext& c, std::span<const size_t> graphs) {
+  Written written{.numbers = c.importer().WrittenBy(graphs), .values = {}};
+  std::erase_if(written.numbers, [&](size_t number) { return c.importer().variable(number).value == nullptr; });
+  for (size_t number : written.numbers) written.values.push_back(c.importer().variable(number).value);
+  return written;
+}
+
+// Takes the values of variables from the end of `results`.
+Operands Stored(NodeContext& c, const Written& written, Operands results) {
+  if (results.size() < written.numbers.size()) return results;
+  const size_t first = results.size() - written.numbers.size();
+  for (size_t i = 0; i < written.numbers.size(); ++i) {
+    c.importer().variable(written.numbers[i]).value = results[first + i];
+  }
+  results.resize(first);
+  return results;
+}
+
+Operands If(NodeContext& c) {
+  Operand condition = c.In(0);
+  if (c.failed()) return {};
+  condition = c.Scalar(condition);
+  const size_t graphs[] = {GraphOption(c, 0), GraphOption(c, 1)};
+  Operands inputs;
+  for (size_t i = 1; i < c.num_inputs(); ++i) inputs.push_back(c.In(i));
+  if (c.failed()) return {};
+  if (condition->constant) return c.Body(graphs[condition->constant->IntAt(0) != 0 ? 0 : 1], inputs);
+  const Written written = WrittenIn(c, graphs);
+  auto run = [&](size_t graph) { return RunGraph(c, graph, inputs, written.numbers, written.values); };
+  return Stored(c, written, Branch(c, condition, [&] { return run(graphs[0]); }, [&] { return run(graphs[1]); }));
+}
+
+// The inputs that the body gives back as they are: what they hold stays known inside.
+std::vector<bool> Unchanged(const Graph& body) {
+  std::vector<bool> unchanged;
+  for (size_t i = 0; i < body.inputs.size(); ++i) {
+    unchanged.push_back(i < body.outputs.size() && body.outputs[i] == body.inputs[i]);
+  }
+  return unchanged;
+}
+
+Operands While(NodeContext& c) {
+  const size_t condition = GraphOption(c, 0), body = GraphOption(c, 1);
+  const std::vector<Graph>& all = c.importer().model().graphs;
+  if (condition >= all.size() || body >= all.size()) return {c.Fail("its condition or its body is no graph")};
+  Operands inputs;
+  for (size_t i = 0; i < c.num_inputs(); ++i) inputs.push_back(c.In(i));
+  if (c.failed()) return {};
+  if (all[body].outputs.size() != inputs.size() || all[body].inputs.size() != inputs.size()) {
+    return {c.Fail("its body has other numbers of inputs and outputs than the loop")};
+  }
+  const std::vector<bool> unchanged = Unchanged(all[body]);
+  const size_t graphs[] = {condition, body};
+  const Written written = WrittenIn(c, graphs);
+  // The state: inputs that change, then variables.
+  Operands state;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!unchanged[i]) state.push_back(inputs[i]);
+  }
+  const size_t changing = state.size();
+  state.insert(state.end(), written.values.begin(), written.values.end());
+  auto run = [&](size_t graph, const Operands& own) {
+    Operands all_inputs = inputs;
+    size_t next = 0;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!unchanged[i]) all_inputs[i] = own[next++];
+    }
+    return RunGraph(c, graph, all_inputs, written.numbers, std::span(own).subspan(changing));
+  };
+  auto goes_on = [&](const Operands& own) -> Operand {
+    Operands results = run(condition, own);
+    if (c.failed() || results.empty() || results[0]->is_placeholder) return c.emit().Placeholder();
+    return c.Cast(c.Scalar(results[0]), kBool);
+  };
+  Operand first = goes_on(state);
+  if (c.failed() || first->is_placeholder) return {};
+  Rolled rolled = Roll(c, nullptr, first, state, [&](Operand, const Operands& own) -> Step {
+    Operands results = run(body, own), next;
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (i >= inputs.size() || !unchanged[i]) next.push_back(results[i]);
+    }
+    if (c.failed() || next.size() != own.size()) return {nullptr, own, {}};
+    return {goes_on(next), next, {}};
+  });
+  if (c.failed() || rolled.state.size() != state.size()) return {};
+  Operands last = Stored(c, written, rolled.state), results;
+  size_t next = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) results.push_back(unchanged[i] ? inputs[i] : last[next++]);
+  return results;
+}
+
+Operands Call(NodeContext& c) {
+  Operands inputs;
+  for (size_t i = 0; i < c.num_inputs(); ++i) inputs.push_back(c.In(i));
+  return c.failed() ? Operands() : c.Body(GraphOption(c, 0), inputs);
+}
+
+// Gives variables their first values. State has that of the caller of @main instead.
+Operands CallOnce(NodeContext& c) {
+  std::vector<Variable>& variables = c.importer().variables();
+  const std::vector<Variable> before = variables;
+  c.Body(GraphOption(c, 0), {});
+  for (size_t i = 0; i < variables.size(); ++i) {
+    if (variables[i].is_state) variables[i].value = before[i].value;
+  }
+  return {};
+}
+
+// A resource is the number of its variable.
+Operands VarHandle(NodeContext& c) {
+  const std::optional<size_t> number = c.importer().FindResource(c.node());
+  return {number ? c.Integer(static_cast<int64_t>(*number)) : c.Fail("it names no variable")};
+}
+
+Variable* VariableOf(NodeContext& c) {
+  const int64_t number = c.Int(0, "variable");
+  return c.failed() ? nullptr : &c.importer().variable(static_cast<size_t>(number));
+}
+
+Operands ReadVariable(NodeContext& c) {
+  const Variable* variable = VariableOf(c);
+  if (variable == nullptr) return {};
+  if (variable->value == nullptr) {
+    return {c.Fail(absl::StrCat("variable `", variable->name, "` has no value before it is read"))};
+  }
+  return {variable->value};
+}
+
+Operands AssignVariable(NodeContext& c) {
+  Variable* variable = VariableOf(c);
+  Operand value = c.In(1);
+  if (variable == nullptr || c.failed()) return {};
+  variable->value = value;
+  return {};
+}
+
+constexpr OperatorRow kRows[] = {
+    Moves("ASSIGN_VARIABLE", AssignVariable),
+    Moves("CALL", Call),
+    Moves("CALL_ONCE", CallOnce),
+    Moves("IF", If),
+    Moves("READ_VARIABLE", ReadVariable),
+    Moves("STABLEHLO_WHILE", While),
+    Moves("VAR_HANDLE", VarHandle),
+    Moves("WHILE", While),
+};
+
+}  // namespace
+
+std::span<const OperatorRow> ControlOperators() { return kRows; }
+
+}  // namespace rvm::tflite

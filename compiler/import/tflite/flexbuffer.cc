@@ -1,0 +1,105 @@
+#include "compiler/import/tflite/flexbuffer.h"
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+
+namespace rvm::tflite {
+namespace {
+
+// Types of values: the upper 6 bits of a byte, whose lower 2 are the width of what it holds.
+enum : int {
+  kInt = 1,
+  kUInt = 2,
+  kFloat = 3,
+  kIndirectInt = 6,
+  kIndirectUInt = 7,
+  kIndirectFloat = 8,
+  kMap = 9,
+  kBool = 26
+};
+
+class Reader {
+ public:
+  explicit Reader(importing::Bytes bytes) : bytes_(bytes) {}
+
+  bool failed() const { return failed_; }
+  uint64_t size() const { return bytes_.size(); }
+
+  uint64_t UInt(uint64_t at, uint64_t width) {
+    uint64_t value = 0;
+    if (Holds(at, width)) std::memcpy(&value, bytes_.data() + at, width);
+    return value;
+  }
+  int64_t Int(uint64_t at, uint64_t width) {
+    const int unused = 64 - 8 * static_cast<int>(width);
+    return static_cast<int64_t>(UInt(at, width) << unused) >> unused;
+  }
+  double Float(uint64_t at, uint64_t width) {
+    float narrow = 0;
+    double wide = 0;
+    if (width == 4 && Holds(at, 4)) std::memcpy(&narrow, bytes_.data() + at, 4);
+    if (width == 8 && Holds(at, 8)) std::memcpy(&wide, bytes_.data() + at, 8);
+    return width == 8 ? wide : static_cast<double>(narrow);
+  }
+  // Offsets lead backwards.
+  uint64_t Follow(uint64_t at, uint64_t width) {
+    const uint64_t offset = UInt(at, width);
+    if (offset <= at) return at - offset;
+    failed_ = true;
+    return 0;
+  }
+  std::string Key(uint64_t at) {
+    std::string key;
+    while (Holds(at, 1) && bytes_[at] != 0) key += static_cast<char>(bytes_[at++]);
+    return key;
+  }
+  std::optional<double> Number(uint64_t at, uint64_t width, int packed) {
+    const int type = packed >> 2;
+    const uint64_t own = uint64_t{1} << (packed & 3);
+    if (type == kIndirectInt || type == kIndirectUInt || type == kIndirectFloat) {
+      at = Follow(at, width);
+      width = own;
+    }
+    if (type == kInt || type == kIndirectInt) return static_cast<double>(Int(at, width));
+    if (type == kUInt || type == kBool || type == kIndirectUInt) return static_cast<double>(UInt(at, width));
+    if (type == kFloat || type == kIndirectFloat) return Float(at, width);
+    return std::nullopt;
+  }
+
+ private:
+  bool Holds(uint64_t at, uint64_t width) {
+    if (at > bytes_.size() || bytes_.size() - at < width || width > 8) failed_ = true;
+    return !failed_;
+  }
+
+  importing::Bytes bytes_;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+// The last byte is the width of the root, which is before its type. Before a map's values are, from their beginning
+// backwards: their number, the width of the keys and where these are; behind them is a type for each.
+std::optional<NumberMap> ReadNumberMap(importing::Bytes bytes) {
+  Reader reader(bytes);
+  if (bytes.size() < 3) return std::nullopt;
+  const uint64_t root_width = bytes[bytes.size() - 1];
+  const int packed = bytes[bytes.size() - 2];
+  if (packed >> 2 != kMap || root_width > 8 || bytes.size() < 2 + root_width) return std::nullopt;
+  const uint64_t values = reader.Follow(bytes.size() - 2 - root_width, root_width), width = uint64_t{1} << (packed & 3);
+  if (reader.failed() || values < 3 * width) return std::nullopt;
+  const uint64_t count = reader.UInt(values - width, width), key_width = reader.UInt(values - 2 * width, width);
+  const uint64_t keys = reader.Follow(values - 3 * width, width);
+  if (count > reader.size() || key_width > 8) return std::nullopt;
+  NumberMap numbers;
+  for (uint64_t i = 0; i < count && !reader.failed(); ++i) {
+    const auto type = static_cast<int>(reader.UInt(values + count * width + i, 1));
+    const std::string key = reader.Key(reader.Follow(keys + i * key_width, key_width));
+    if (std::optional<double> number = reader.Number(values + i * width, width, type)) numbers[key] = *number;
+  }
+  return reader.failed() ? std::nullopt : std::optional(numbers);
+}
+
+}  // namespace rvm::tflite
