@@ -314,7 +314,7 @@ class Fixtures(Models):
     """Models that tests/tflite/make.py wrote, equal to LiteRT's reference kernels: integers in all bits."""
 
     # Functions that are computed in floats here: how far results may be apart.
-    STEPS = {"log_softmax": 1, "l2_normalization": 1, "softmax_int16": 32, "logistic_int16": 1, "tanh_int16": 1}
+    STEPS = {"log_softmax": 1, "l2_normalization": 1, "softmax_int16": 64, "logistic_int16": 1, "tanh_int16": 1}
 
     def models(self, name):
         """(the name of a model, its bytes, its runs: lists of inputs and of outputs)"""
@@ -346,7 +346,7 @@ class Fixtures(Models):
         relayvm.must(relayvm.COMPILER, "compile", self.save(content), "-o", executable, *options)
         loaded = in_process.load(executable)
         state = []
-        if "initial_state" in loaded:
+        if "initial_state" in loaded.entries:
             state = loaded["initial_state"]()
             state = list(state) if isinstance(state, tuple) else [state]
         for inputs, outputs in runs:
@@ -363,7 +363,7 @@ class Fixtures(Models):
         for model, content, runs in self.models("operators.npz.xz"):
             count += 1
             with self.subTest(model):
-                self.run_all(model, content, runs, "--target", "portable" if count % 4 == 0 else "native")
+                self.run_all(model, content, runs, "--target", "portable" if count % 4 == 0 else "host")
         self.assertGreater(count, 400)
 
     def test_programs(self):
@@ -375,7 +375,10 @@ class Fixtures(Models):
 
     def test_names_of_signatures(self):
         content = next(content for model, content, _ in self.models("programs.npz.xz") if model == "signature")
-        self.assertIn("%x:", relayvm.must(relayvm.COMPILER, "import", self.save(content)))
+        program = os.path.join(self.place, "model.relay")
+        relayvm.must(relayvm.COMPILER, "import", self.save(content), "-o", program)
+        with open(program, encoding="utf-8") as file:
+            self.assertIn("%x:", file.read())
 
 
 class Coverage(relayvm.TestCase):

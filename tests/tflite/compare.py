@@ -1,7 +1,7 @@
 """Compares random models with LiteRT's reference kernels: python tests/tflite/compare.py [--seeds N] [--show N] [FAMILY...]
 
-Needs ai-edge-litert beside this repository's build. Results of integers are equal, or within a step of each other where `STEPS`
-names the family; floats differ by rounding. The last lines say how many are equal.
+Needs ai-edge-litert beside this repository's build. Results of integers are equal, or apart by as much as `STEPS`
+says of the family; floats differ by rounding. The last lines say how many are equal.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import models  # noqa: E402
 import relayvm  # noqa: E402
 
 # Functions that are computed in floats here, and in other ways by the reference kernels: how far results may be apart.
-STEPS = {"log_softmax": 1, "l2_normalization": 1, "softmax_int16": 32, "logistic_int16": 1, "tanh_int16": 1}
+STEPS = {"log_softmax": 1, "l2_normalization": 1, "softmax_int16": 64, "logistic_int16": 1, "tanh_int16": 1}
 
 
 def run(content, feeds, *options):

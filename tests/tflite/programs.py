@@ -144,13 +144,14 @@ for _name, _given in {"lstm_plain": {}, "lstm_time_major": {"time_major": True, 
 
 @program
 def lstm_both_ways(random):
+    """Of one sequence: LiteRT's results for the second one of a batch differ from run to run."""
     model = Model()
     g = model.main
-    x = g.input([2, 5, 3])
+    x = g.input([1, 5, 3])
     numbers = [x, *lstm_inputs(g, random, 3, 4, 4, states=False), *lstm_inputs(g, random, 3, 4, 4, states=False)]
-    numbers += [g.tensor([2, 4], variable=True) for _ in range(4)] + [-1] * 9
-    g.node("BIDIRECTIONAL_SEQUENCE_LSTM", numbers, [g.output([2, 5, 8])], options("BidirectionalSequenceLSTM", fusedActivationFunction=4, timeMajor=False, mergeOutputs=True))
-    return model.bytes(), [[floats(random, 2, 5, 3)] for _ in range(2)]
+    numbers += [g.tensor([1, 4], variable=True) for _ in range(4)] + [-1] * 9
+    g.node("BIDIRECTIONAL_SEQUENCE_LSTM", numbers, [g.output([1, 5, 8])], options("BidirectionalSequenceLSTM", fusedActivationFunction=4, timeMajor=False, mergeOutputs=True))
+    return model.bytes(), [[floats(random, 1, 5, 3)] for _ in range(2)]
 
 
 @program
