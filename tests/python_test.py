@@ -12,10 +12,12 @@ import importlib
 import importlib.util
 import inspect
 import io
+import json
 import mmap
 import os
 import pickle
 import re
+import struct
 import sys
 import tempfile
 import threading
@@ -465,6 +467,33 @@ def @one(%x: int64) -> Tensor[(2), float16] { zeros(shape=[2], dtype="float16") 
             self.assertEqual(self.vm.compile(os.path.join(folder, "model.tflite"))([3, -2]).tolist(), [3, 0])
         with self.assertRaises(self.vm.ImportFailed):
             self.vm.import_tflite(b"no model")
+
+    def test_weights_of_their_own(self):
+        """DarkNet and MXNet: a model and its weights, as paths and as bytes."""
+        config = b"[net]\ninputs=2\n[connected]\noutput=1\nactivation=linear\n"
+        weights = struct.pack("<3iq3f", 0, 2, 0, 0, 1, 2, 3)
+        array = struct.pack("<IiIqqiiI2f", 0xF993FAC9, 0, 2, 1, 2, 1, 0, 0, 2, 3)
+        params = struct.pack("<QQQ", 0x112, 0, 1) + array + struct.pack("<QQ", 1, 1) + b"w"
+        symbol = json.dumps({"nodes": [{"op": "null", "name": "x", "inputs": []}, {"op": "null", "name": "w", "inputs": []},
+                                       {"op": "dot", "name": "y", "attrs": {"transpose_b": "True"}, "inputs": [[0, 0, 0], [1, 0, 0]]}],
+                             "heads": [[2, 0, 0]]})
+        shape = {"x": ("n", 2)}
+        with tempfile.TemporaryDirectory() as folder:
+            paths = {name: os.path.join(folder, name) for name in ("m.cfg", "m.weights", "m-symbol.json", "m-0000.params")}
+            for path, content in zip(paths.values(), (config, weights, symbol.encode(), params)):
+                with open(path, "wb") as file:
+                    file.write(content)
+            for module in (self.vm.import_darknet(config, weights), self.vm.import_darknet(paths["m.cfg"]), self.vm.import_darknet(config, paths["m.weights"]),
+                           self.vm.import_file(paths["m.cfg"])):
+                self.assertEqual(self.vm.compile(module)([[1, 2]]).tolist(), [[9]])
+            for module in (self.vm.import_mxnet(symbol, params, inputs=shape), self.vm.import_mxnet(paths["m-symbol.json"], inputs=shape),
+                           self.vm.import_mxnet(symbol.encode(), paths["m-0000.params"], inputs=shape), self.vm.import_file(paths["m-symbol.json"], inputs=shape)):
+                self.assertEqual(self.vm.compile(module)([[1, 2]]).tolist(), [[8]])
+            self.assertEqual(self.vm.coverage(paths["m.cfg"]), [self.vm.OperatorUse("connected", 1, 0, [])])
+        with self.assertRaisesRegex(self.vm.ImportFailed, "its weights are missing"):
+            self.vm.import_darknet(config)
+        with self.assertRaisesRegex(self.vm.ImportFailed, "give the shape of an input"):
+            self.vm.import_mxnet(symbol, params)
 
     def test_progress(self):
         text = "def @main(%x: Tensor[(n), float32]) { (sum(%x), sort(%x), tanh(%x)) }"

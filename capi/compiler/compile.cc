@@ -279,6 +279,13 @@ absl::Status Import(const importing::Format& format, const char* path, importing
     if (!extents.empty()) parts = absl::StrSplit(Abseil(extents), ',');
     options.shapes[read.shapes[i].name] = std::move(parts);
   }
+  if (read.weights != nullptr) {
+    if (!format.has_weights_file) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("`weights`: a model of the format ", Abseil(format.name), " has its weights in it"));
+    }
+    importing::UseWeights({{static_cast<const uint8_t*>(read.weights), read.weights_size}, {}}, options);
+  }
   importing::Coverage coverage;
   options.coverage = &coverage;
   diagnostics::SourceMap sources;

@@ -92,21 +92,37 @@ TEST(ImportTest, Formats) {
   auto message = [](rvm_compilation* imported) {
     return std::string(rvm_compilation_message(Compilation(imported).get()));
   };
-  EXPECT_EQ(message(rvm_import("keras", "x", 1, nullptr)),
-            "error: saw the format `keras`; expected onnx, torch, tflite, stablehlo, gguf or transformers\n");
-  EXPECT_EQ(message(rvm_import(nullptr, "x", 1, nullptr)),
-            "error: saw the format NULL; expected onnx, torch, tflite, stablehlo, gguf or transformers\n");
+  EXPECT_EQ(
+      message(rvm_import("keras", "x", 1, nullptr)),
+      "error: saw the format `keras`; expected onnx, torch, tflite, stablehlo, darknet, mxnet, gguf or transformers\n");
+  EXPECT_EQ(
+      message(rvm_import(nullptr, "x", 1, nullptr)),
+      "error: saw the format NULL; expected onnx, torch, tflite, stablehlo, darknet, mxnet, gguf or transformers\n");
   EXPECT_EQ(message(rvm_import("gguf", "x", 1, nullptr)), "error: saw a file that begins with `x`; expected GGUF\n");
   EXPECT_EQ(message(rvm_import("onnx", nullptr, 0, nullptr)),
             "error: saw NULL; expected the bytes or the path of a model\n");
   EXPECT_EQ(message(rvm_import_file(nullptr, "model.bin", nullptr)),
-            "error: `model.bin` is no model; expected an .onnx, .pt2, .tflite, .mlirbc, .stablehlo, .gguf or "
+            "error: `model.bin` is no model; expected an .onnx, .pt2, .tflite, .mlirbc, .stablehlo, .cfg, "
+            "-symbol.json, .gguf or "
             "config.json file\n");
-  for (const char* format : {"onnx", "torch", "tflite", "stablehlo"}) {
+  for (const char* format : {"onnx", "torch", "tflite", "stablehlo", "darknet", "mxnet"}) {
     std::string said = message(rvm_import_file(format, "/nowhere/model.bin", nullptr));
     EXPECT_TRUE(said.find("/nowhere/model.bin") != std::string::npos) << said;
     EXPECT_EQ(rvm_compilation_text(Compilation(rvm_import(format, "x", 1, nullptr)).get()), nullptr);
   }
+}
+
+TEST(ImportTest, WeightsOfTheirOwn) {
+  const std::string config = "[net]\ninputs=1\n[connected]\noutput=1\nactivation=linear\n";
+  // A header, a bias and a weight.
+  const float weights[] = {0, 0, 0, 0, 5, 3};
+  rvm_import_options options = {.struct_size = sizeof(options), .weights = weights, .weights_size = sizeof(weights)};
+  Compilation imported(rvm_import("darknet", config.data(), config.size(), &options));
+  EXPECT_STREQ(rvm_compilation_message(imported.get()), "");
+  ASSERT_NE(rvm_compilation_text(imported.get()), nullptr);
+  Compilation other(rvm_import("onnx", config.data(), config.size(), &options));
+  EXPECT_STREQ(rvm_compilation_message(other.get()),
+               "error: `weights`: a model of the format onnx has its weights in it\n");
 }
 
 TEST(ImportTest, NullNamesOfShapes) {

@@ -14,7 +14,9 @@
 #include "base/abseil.h"
 #include "base/status_macros.h"
 #include "compiler/import/checkpoint/import.h"
+#include "compiler/import/darknet/import.h"
 #include "compiler/import/mapped_file.h"
+#include "compiler/import/mxnet/import.h"
 #include "compiler/import/onnx/import.h"
 #include "compiler/import/stablehlo/import.h"
 #include "compiler/import/tflite/import.h"
@@ -37,6 +39,12 @@ constexpr Format kFormats[] = {
      [](const FileBytes& file, const ImportOptions& options) { return stablehlo::Import(file.bytes, options); }},
     {"stablehlo", ".stablehlo",
      [](const FileBytes& file, const ImportOptions& options) { return stablehlo::Import(file.bytes, options); }},
+    {"darknet", ".cfg",
+     [](const FileBytes& file, const ImportOptions& options) { return darknet::Import(file.bytes, options); },
+     /*has_weights_file=*/true},
+    {"mxnet", "-symbol.json",
+     [](const FileBytes& file, const ImportOptions& options) { return mxnet::Import(file.bytes, options); },
+     /*has_weights_file=*/true},
     {"gguf", ".gguf", checkpoint::ImportGguf},
     {"transformers", kFolderFile, checkpoint::ImportFolder},
 };
@@ -80,11 +88,11 @@ ExternalFiles FilesBeside(const std::string& model) {
   };
 }
 
-// An ending without a dot is a whole file name: `my_config.json` is no `config.json`.
+// An ending that begins with a letter is a whole file name: `my_config.json` is no `config.json`.
 bool HasEnding(std::string_view path, std::string_view ending) {
   if (!path.ends_with(ending)) return false;
   path.remove_suffix(ending.size());
-  return ending.starts_with('.') || path.empty() || path.ends_with('/');
+  return ending.starts_with('.') || ending.starts_with('-') || path.empty() || path.ends_with('/');
 }
 
 }  // namespace
@@ -123,6 +131,10 @@ std::string_view ModelStem(std::string_view path) {
   }
   while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
   return path.empty() || path == "." ? "model" : path;
+}
+
+void UseWeights(FileBytes weights, ImportOptions& options) {
+  options.files = [weights = std::move(weights)](std::string_view) { return weights; };
 }
 
 absl::StatusOr<ImportedModel> ImportFile(const Format& format, const std::string& given, ImportOptions options) {

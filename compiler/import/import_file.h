@@ -18,10 +18,12 @@ namespace rvm::importing {
 // A format of models, with one ending of its files.
 struct Format {
   std::string_view name;    // "onnx"
-  std::string_view ending;  // of its files: ".onnx"; without a dot, their whole name
+  std::string_view ending;  // of its files: ".onnx"; "config.json": their whole name
   // Imports the bytes of a model, which must outlive the call, no more. REQUIRES, for weights without a graph
   // (checkpoint/import.h): `options.sources` is not null.
   absl::StatusOr<ImportedModel> (*import)(const FileBytes& file, const ImportOptions& options);
+  // Whether the weights are a file of their own, the one that such a model asks `options.files` for.
+  bool has_weights_file = false;
 };
 
 // Returns the format with that name, or with files of that ending; null if there is none. A folder has the format of
@@ -33,6 +35,9 @@ std::string FormatNames();
 std::string ModelEndings();
 // Returns the error for a path that has the ending of no format.
 absl::Status NoModel(std::string_view path);
+
+// Makes `weights` the file of weights, in place of the one beside the model. REQUIRES: the format has one.
+void UseWeights(FileBytes weights, ImportOptions& options);
 
 // Returns true if the path is that of a model: of a file, or of a folder with a config.json.
 bool IsModelPath(std::string_view path);

@@ -202,7 +202,9 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kBenchVerb = {
     .name = "bench",
     .summary = "run a program many times and show how long runs take",
-    .usage = "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.gguf|FOLDER [options] VALUE...",
+    .usage =
+        "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER "
+        "[options] VALUE...",
     .options = kOptions,
     .more = R"(
 Runs take the lines of --args-file in turn. With --lanes or --rate, runs are requests of a batch, and times count from the

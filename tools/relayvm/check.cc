@@ -33,10 +33,10 @@ absl::Status Run(std::span<const std::string> args) {
   driver::BoundWeights weights;
   diagnostics::Diagnostics& diagnostics = program.file.diagnostics();
   absl::StatusOr<ir::Module> module =
-      driver::TypeModule(std::move(program.module), diagnostics, options.Values("--params"), &weights, compile.weights);
+      driver::TypeModule(std::move(program.module), diagnostics, compile.params_files, &weights, compile.weights);
   absl::Status status = module.ok() ? driver::CheckInstances(*module, diagnostics) : module.status();
   RVM_RETURN_IF_ERROR(program.file.Report(status));
-  ShowWeights(weights, options.Values("--params"));
+  ShowWeights(weights, compile.params_files);
   if (!options.Has("--types")) return absl::OkStatus();
   for (const ir::GlobalFunction& function : module->functions) {
     std::cout << "@" << function.name << ": " << ir::TypeToString(function.function->type) << '\n';
@@ -49,7 +49,9 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kCheckVerb = {
     .name = "check",
     .summary = "report the errors of a program",
-    .usage = "FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.gguf|FOLDER|FILE.json [options]",
+    .usage =
+        "FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER|FILE.json "
+        "[options]",
     .options = kOptions,
     .more = R"(
 Parses and types the program. Weights need not be there: a free variable has its annotation.

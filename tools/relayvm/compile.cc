@@ -228,7 +228,10 @@ absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options
 const Verb kCompileVerb = {
     .name = "compile",
     .summary = "compile a program to an executable file",
-    .usage = "FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.gguf|FOLDER|FILE.json [-o FILE.rvm] [options]",
+    .usage =
+        "FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER|FILE.json "
+        "[-o FILE.rvm] "
+        "[options]",
     .options = kOptions,
     .more = R"(
 The file holds everything: bytecode, weights, and machine code of the kernels for the target CPU (a native executable).

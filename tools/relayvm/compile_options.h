@@ -16,7 +16,7 @@ namespace rvm::tools {
 inline constexpr OptionSpec kParamsOption = {
     "--params", "FILE",
     "weights for the free variables and the parameters of @main, by name: .npz, .safetensors, .npy or .params; may be "
-    "repeated"};
+    "repeated. Of a .cfg or -symbol.json model: its weights"};
 inline constexpr OptionSpec kLevelOption = {
     "-O", "LEVEL", "0: as written, 1: optimised, 2: and fused (the default), 3: all there is", /*attached=*/true};
 inline constexpr OptionSpec kTargetOption = {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/status_macros.h"
+#include "compiler/import/mapped_file.h"
 #include "compiler/text/printer.h"
 #include "serialization/encoder.h"
 #include "tools/relayvm/compile_options.h"
@@ -27,18 +28,37 @@ absl::Status OfOption(const OptionSpec& option, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat("`", std::string(option.name), "`: ", status.message()));
 }
 
+// Removes the file of weights of the model at `path` from the parameters. Empty: none is given.
+absl::StatusOr<std::string> TakeWeights(const std::string& path, driver::CompileOptions& compile) {
+  const importing::Format* format = importing::FormatOfPath(path);
+  if (format == nullptr || !format->has_weights_file || compile.params_files.empty()) return "";
+  if (compile.params_files.size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("`--params`: saw ", compile.params_files.size(), " files; expected the weights of `", path, "`"));
+  }
+  std::string weights = std::move(compile.params_files[0]);
+  compile.params_files.clear();
+  return weights;
+}
+
 }  // namespace
 
 absl::StatusOr<importing::ImportedModel> ImportModel(const std::string& path, const Options& options,
-                                                     diagnostics::SourceMap* sources) {
+                                                     const std::string& weights, diagnostics::SourceMap* sources) {
+  const importing::Format* format = importing::FormatOfPath(path);
+  if (format == nullptr) return importing::NoModel(path);
   importing::ImportOptions import{.sources = sources};
+  if (!weights.empty()) {
+    RVM_ASSIGN_OR_RETURN(importing::FileBytes file, importing::MapFile(weights));
+    importing::UseWeights(std::move(file), import);
+  }
   for (const std::string& given : options.Values(kFreezeOption.name)) {
     RVM_RETURN_IF_ERROR(OfOption(kFreezeOption, driver::AddFrozen(given, "", import)));
   }
   for (const std::string& given : options.Values(kShapeOption.name)) {
     RVM_RETURN_IF_ERROR(OfOption(kShapeOption, driver::AddShape(given, import)));
   }
-  RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, importing::ImportFile(path, std::move(import)));
+  RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, importing::ImportFile(*format, path, std::move(import)));
   for (const std::string& warning : model.warnings)
     std::cerr << "relayvm: warning: " << path << ": " << warning << '\n';
   return model;
@@ -67,8 +87,8 @@ absl::StatusOr<driver::ProgramFiles> ReadImports(const Options& options) {
       });
       if (line == lines.end()) {
         return absl::InvalidArgumentError(absl::StrCat("`", std::string(option.name), "`: saw `", given,
-                                                       "`; expected an input of an .onnx, .pt2, .tflite or .mlirbc "
-                                                       "model that is compiled, or @NAME.INPUT of one that "
+                                                       "`; expected an input of a model with a graph "
+                                                       "that is compiled, or @NAME.INPUT of one that "
                                                        "`--import NAME=FILE` names"));
       }
       line->options.push_back({.name = std::string(option.name.substr(2)), .value = given.substr(dot + 1), .span = {}});
@@ -98,7 +118,9 @@ absl::StatusOr<ProgramFile> ReadProgram(const std::string& path, const Options& 
           absl::StrCat("`--import` is for .relay programs, which call the model; saw `", path, "`"));
     }
     SourceFile file = SourceFile::OfModel(path);
-    RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, ImportModel(path, options, &file.diagnostics().sources()));
+    RVM_ASSIGN_OR_RETURN(const std::string weights, TakeWeights(path, compile));
+    RVM_ASSIGN_OR_RETURN(importing::ImportedModel model,
+                         ImportModel(path, options, weights, &file.diagnostics().sources()));
     if (!model.weights.empty()) compile.weights.push_back({.path = path, .tensors = std::move(model.weights)});
     return ProgramFile{std::move(file), std::move(model.module)};
   }
@@ -120,9 +142,13 @@ absl::StatusOr<driver::CompiledProgram> CompileProgram(ProgramFile program, driv
 
 namespace {
 
+constexpr OptionSpec kWeightsOption = {
+    "--weights", "FILE", "of a .cfg or -symbol.json model: the file of its weights, in place of the one beside it"};
+
 constexpr OptionSpec kOptions[] = {
     {"-o", "FILE", "where the program (.relay) or the executable (.rvm) goes; the model's name with .relay"},
     {"--params", "FILE.safetensors", "where the weights of a .relay file go; its name with .safetensors"},
+    kWeightsOption,
     kFreezeOption,
     kShapeOption,
     kLevelOption,
@@ -131,6 +157,7 @@ constexpr OptionSpec kOptions[] = {
 
 absl::Status WriteExecutable(const std::string& path, const std::string& output, const Options& options) {
   RVM_ASSIGN_OR_RETURN(driver::CompileOptions compile, ReadCompileOptions(options));
+  compile.params_files = options.Values(kWeightsOption.name);
   RVM_ASSIGN_OR_RETURN(ProgramFile source, ReadProgram(path, options, compile));
   RVM_ASSIGN_OR_RETURN(driver::CompiledProgram program, CompileProgram(std::move(source), std::move(compile)));
   return EncodeFile(**program.executable, output).status();
@@ -140,7 +167,12 @@ absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
   RVM_ASSIGN_OR_RETURN(
       std::string path,
-      OneFile(options, "an .onnx, .pt2, .tflite, .mlirbc or .gguf file, or a folder with a config.json"));
+      OneFile(options,
+              "an .onnx, .pt2, .tflite, .mlirbc, .cfg, -symbol.json or .gguf file, or a folder with a config.json"));
+  const importing::Format* format = importing::FormatOfPath(path);
+  if (options.Has(kWeightsOption.name) && format != nullptr && !format->has_weights_file) {
+    return absl::InvalidArgumentError(absl::StrCat("`--weights`: `", path, "` has its weights in it"));
+  }
   std::string stem(importing::ModelStem(path));
   std::string output = options.Value("-o", absl::StrCat(stem, ".relay"));
   if (output.ends_with(".rvm")) {
@@ -157,8 +189,14 @@ absl::Status Run(std::span<const std::string> args) {
   std::string params = options.Value(
       "--params",
       absl::StrCat(output.ends_with(".relay") ? output.substr(0, output.size() - 6) : output, ".safetensors"));
+  if (!params.ends_with(".safetensors")) {
+    return absl::InvalidArgumentError(absl::StrCat("`--params`: saw `", params,
+                                                   "`; expected a .safetensors file to write the weights to; "
+                                                   "`--weights` names those of the model"));
+  }
   diagnostics::SourceMap sources;
-  RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, ImportModel(path, options, &sources));
+  RVM_ASSIGN_OR_RETURN(importing::ImportedModel model,
+                       ImportModel(path, options, options.Value(kWeightsOption.name), &sources));
   if (!model.weights.empty()) RVM_RETURN_IF_ERROR(WriteSafetensors(model.weights, params));
   RVM_RETURN_IF_ERROR(ReplaceFile(output, text::PrintModule(model.module, &sources)));
   auto count = [](size_t number, const char* what) { return absl::StrCat(number, " ", what, number == 1 ? "" : "s"); };
@@ -174,7 +212,9 @@ const Verb kImportVerb = {
     .name = "import",
     .summary = "turn a model into a program",
     .usage =
-        "FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.gguf|FOLDER [-o FILE.relay --params FILE.safetensors | -o "
+        "FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER [-o FILE.relay --params "
+        "FILE.safetensors "
+        "| -o "
         "FILE.rvm]",
     .options = kOptions,
     .more = R"(

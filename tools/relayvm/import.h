@@ -17,15 +17,16 @@
 namespace rvm::tools {
 
 inline constexpr OptionSpec kFreezeOption = {"--freeze", "NAME=VALUE",
-                                             "of an .onnx, .pt2, .tflite or .mlirbc model: an input that always has "
+                                             "of a model with a graph, such as .onnx: an input that always has "
                                              "this value: 3, 1.5, true, 1,80 or @FILE.npy"};
 inline constexpr OptionSpec kShapeOption = {
     "--shape", "NAME=EXTENTS",
-    "of an .onnx, .pt2, .tflite or .mlirbc model: other extents of an input, as in 1,n,80; `?` is unknown"};
+    "of a model with a graph, such as .onnx: other extents of an input, as in 1,n,80; `?` is unknown"};
 
-// By the options above. The error names the file. `sources`: see importing::ImportOptions.
+// Imports the model at `path` by the options above, with the weights of the file `weights`, or those beside it or in it
+// if that is empty. The error names the file. `sources`: see importing::ImportOptions.
 absl::StatusOr<importing::ImportedModel> ImportModel(const std::string& path, const Options& options,
-                                                     diagnostics::SourceMap* sources);
+                                                     const std::string& weights, diagnostics::SourceMap* sources);
 
 inline constexpr OptionSpec kImportOption = {"--import", "NAME=FILE",
                                              "make the model or the .relay file the function @NAME of the "
@@ -39,7 +40,7 @@ void ShowWarnings(const driver::ProgramFiles& files);
 
 // The programs that ReadProgram reads, as messages name them.
 inline constexpr std::string_view kProgramFiles =
-    "a .relay, .onnx, .pt2, .tflite, .mlirbc or .gguf file, or a folder with a config.json";
+    "a .relay, .onnx, .pt2, .tflite, .mlirbc, .cfg, -symbol.json or .gguf file, or a folder with a config.json";
 // Returns the path of a program without its ending, or without a `/` at the end.
 std::string ProgramStem(const std::string& path);
 
@@ -47,8 +48,8 @@ struct ProgramFile {
   SourceFile file;
   ir::Module module;  // not typed
 };
-// The program at `path`: a text, parsed, or a model, whose weights are added to `compile`. Mistakes in a text
-// have been shown.
+// The program at `path`: a text, parsed, or a model, whose weights are added to `compile`. The file of weights of a
+// model that has one is removed from `compile.params_files`. Mistakes in a text have been shown.
 absl::StatusOr<ProgramFile> ReadProgram(const std::string& path, const Options& options,
                                         driver::CompileOptions& compile);
 // Compiles it, and shows what is wrong with it.

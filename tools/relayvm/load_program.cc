@@ -48,7 +48,8 @@ absl::StatusOr<ProgramToRun> LoadProgramToRun(const Options& options) {
   RVM_ASSIGN_OR_RETURN(result.run, ReadRunOptions(options));
   if (options.positional().empty()) {
     return absl::InvalidArgumentError(
-        "no file given; expected a .rvm, .relay, .onnx, .pt2, .tflite, .mlirbc, .gguf or .json file");
+        "no file given; expected a .rvm, .relay, .onnx, .pt2, .tflite, .mlirbc, .cfg, -symbol.json, .gguf or .json "
+        "file");
   }
   result.path = options.positional()[0];
   RVM_ASSIGN_OR_RETURN(result.program, LoadProgram(result.path, options, result.run));

@@ -62,7 +62,9 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kProfileVerb = {
     .name = "profile",
     .summary = "run a program and show where time and memory go",
-    .usage = "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.gguf|FOLDER [options] VALUE...",
+    .usage =
+        "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER "
+        "[options] VALUE...",
     .options = kOptions,
     .more = R"(
 Runs the program unwatched and watched in turn, --repeat times each, and shows the fastest watched run. Counts are

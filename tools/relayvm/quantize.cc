@@ -132,7 +132,9 @@ const Verb kQuantizeVerb = {
     .name = "quantize",
     .summary = "store and multiply weights in fewer bits, where that gains",
     .usage =
-        "FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.gguf|FOLDER [-o FILE.rvm|FILE.relay] [options]",
+        "FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER [-o "
+        "FILE.rvm|FILE.relay] "
+        "[options]",
     .options = kOptions,
     .more = R"(
 Products, convolutions and embeddings with constant float32 weights are quantised, wherever they stand: in recursive

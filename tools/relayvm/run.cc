@@ -57,7 +57,9 @@ const Verb kRunVerb = {
     .name = "run",
     .summary = "run an executable or a program",
     .usage =
-        "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.gguf|FOLDER|FILE.json [options] VALUE...",
+        "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER|"
+        "FILE.json [options] "
+        "VALUE...",
     .options = kOptions,
     .more = R"(
 --dump-values writes the results of kernels, in the order of the run, also in loops and functions. Kernels of several

@@ -46,7 +46,8 @@ class _CompileOptions(ctypes.Structure):
 
 class _ImportOptions(ctypes.Structure):
     _fields_ = [("struct_size", c_uint32), ("reserved", c_uint32), ("frozen", POINTER(_Tensor)),
-                ("frozen_count", c_size_t), ("shapes", POINTER(_Shape)), ("shape_count", c_size_t)]
+                ("frozen_count", c_size_t), ("shapes", POINTER(_Shape)), ("shape_count", c_size_t),
+                ("weights", c_char_p), ("weights_size", c_size_t)]
 
 
 _lib = declare(load("librelayvm_compiler.so.1", os.path.dirname(__file__), "RELAYVM_COMPILER_LIBRARY"), {
@@ -66,7 +67,7 @@ _lib = declare(load("librelayvm_compiler.so.1", os.path.dirname(__file__), "RELA
 })
 
 
-_MODELS = (".onnx", ".pt2", ".tflite", ".mlirbc", ".stablehlo", ".gguf", "config.json")  # the endings of files that rvm_import_file reads
+_MODELS = (".onnx", ".pt2", ".tflite", ".mlirbc", ".stablehlo", ".cfg", "-symbol.json", ".gguf", "config.json")  # the endings of files that rvm_import_file reads
 
 
 class Diagnostic:
@@ -432,6 +433,27 @@ def import_tflite(model, *, inputs=None, freeze=None):
     return _import("tflite", model, inputs, freeze)
 
 
+def import_darknet(config, weights=None, *, inputs=None, freeze=None):
+    """Imports a DarkNet model as a Module.
+
+    config: a path (`.cfg`), or bytes. weights: the path or the bytes of its `.weights`; None: the file beside the
+    configuration. inputs, freeze: as of import_onnx. Raises ImportFailed.
+    """
+    return _import("darknet", config, inputs, freeze, weights)
+
+
+def import_mxnet(symbol, params=None, *, inputs=None, freeze=None):
+    """Imports a graph of MXNet or NNVM as a Module.
+
+    symbol: a path (`-symbol.json`), or the text or the bytes of the JSON. params: the path or the bytes of its `.params`;
+    None: `-0000.params` beside it. inputs: the extents of inputs, which such graphs do not have, as in {"data": (1, 3, 224,
+    224)}. freeze: as of import_onnx. Raises ImportFailed.
+    """
+    if isinstance(symbol, str) and symbol.lstrip().startswith("{"):
+        symbol = symbol.encode()
+    return _import("mxnet", symbol, inputs, freeze, params)
+
+
 def import_stablehlo(model, *, inputs=None, freeze=None):
     """Imports a StableHLO program as a Module.
 
@@ -455,7 +477,7 @@ def import_jax(function, *args, inputs=None, freeze=None):
 def import_file(path, *, inputs=None, freeze=None):
     """Imports a model of any format that `relayvm import` takes, as a Module.
 
-    path: an .onnx, .pt2, .tflite, .mlirbc, .stablehlo or .gguf file, or a folder with a config.json and .safetensors files. inputs, freeze: as
+    path: an .onnx, .pt2, .tflite, .mlirbc, .stablehlo, .cfg, -symbol.json or .gguf file, or a folder with a config.json and .safetensors files. inputs, freeze: as
     of import_onnx; a model that is weights alone has no such options. Raises ImportFailed.
     """
     return _import(None, os.fspath(path), inputs, freeze)
@@ -509,20 +531,25 @@ def _format(model):
     return None if _is_model(path) and not path.endswith(".onnx") else "onnx"
 
 
-def _import(format, model, inputs, freeze):
-    name, result = _import_result(format, model, inputs, freeze, ImportFailed)
+def _import(format, model, inputs, freeze, weights=None):
+    name, result = _import_result(format, model, inputs, freeze, ImportFailed, weights)
     for diagnostic in result.diagnostics:
         warnings.warn(f"{name}: {diagnostic.message}", stacklevel=3)
     return Module(result.text, _weights(result), name)
 
 
-def _import_result(format, model, inputs, freeze, error):
+def _import_result(format, model, inputs, freeze, error, weights=None):
     format = format and format.encode()
     frozen, _kept = _tensors(freeze)
     shapes = (_Shape * len(inputs or {}))(*(
         _Shape(name.encode(), ",".join("?" if extent is None else str(extent) for extent in extents).encode())
         for name, extents in (inputs or {}).items()))
-    options = _ImportOptions(ctypes.sizeof(_ImportOptions), 0, frozen, len(frozen), shapes, len(shapes))
+    if weights is not None and not isinstance(weights, (bytes, bytearray)):
+        with open(weights, "rb") as file:
+            weights = file.read()
+    weights = None if weights is None else bytes(weights)
+    options = _ImportOptions(ctypes.sizeof(_ImportOptions), 0, frozen, len(frozen), shapes, len(shapes), weights,
+                             len(weights or b""))
     if isinstance(model, (bytes, bytearray)):
         name, pointer = "<model>", _lib.rvm_import(format, bytes(model), len(model), ctypes.byref(options))
     else:
