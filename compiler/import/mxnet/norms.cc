@@ -139,9 +139,8 @@ Operands SoftmaxOutput(NodeContext& c) {
   return {FlatSoftmax(c, x)};
 }
 Operands SoftmaxActivation(NodeContext& c) {
-  Operand x = c.In(0);
-  if (c.Text("mode", "instance") == "channel") return {c.Op("nn.softmax", {x}, {{"axis", 1}})};
-  return {FlatSoftmax(c, x)};
+  const int64_t axis = c.Text("mode", "instance") == "channel" ? 1 : -1;
+  return {c.Op("nn.softmax", {c.In(0)}, {{"axis", axis}})};
 }
 
 constexpr OperatorRow kRows[] = {
