@@ -313,7 +313,8 @@ Operands Blocks(NodeContext& c) {
 
 // ---- tensors of given extents
 
-// Makes a tensor of one value. An extent that the graph leaves open, as in states of recurrent cells, is 1 and broadcasts.
+// Makes a tensor of one value. An extent that the graph leaves open, as in states of recurrent cells, is 1 and
+// broadcasts.
 Operands Filled(NodeContext& c) {
   std::vector<int64_t> shape = c.Ints("shape");
   for (int64_t& extent : shape) {
