@@ -168,7 +168,7 @@ class Doors(Models):
         text = open(program, encoding="utf-8").read()
         self.assertIn("FullyConnected node `fc1` of", text)
         self.assertIn('result_names=["softmax"]', text)
-        self.close(self.outputs(program, self.inputs.values(), "--params", os.path.join(self.place, "model.safetensors")))
+        self.close(self.outputs(program, self.inputs.values()))
 
     def test_inputs(self):
         types = relayvm.must(relayvm.COMPILER, "check", self.path, "--types", *self.shape)

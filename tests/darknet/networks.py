@@ -62,7 +62,7 @@ class Network:
             self.kind, self.options = kind, options
             self.results.append(getattr(self, kind)())
         self.outputs = [result for i, result in enumerate(self.results) if i not in self.read]
-        seen = struct.pack("<q", 7) if version[0] * 10 + version[1] >= 2 and version[1] < 1000 else struct.pack("<i", 7)
+        seen = struct.pack("<q" if version[0] * 10 + version[1] >= 2 and max(version) < 1000 else "<i", 7)
         self.weights = struct.pack("<3i", *version) + seen + b"".join(array.tobytes() for array in self.drawn)
 
     def draw(self, *shape, least=-.5, greatest=.5):
@@ -115,7 +115,7 @@ class Network:
 
     def matrix(self, outputs, inputs):
         bias = self.draw(outputs)
-        transposed = self.version[1] > 1000
+        transposed = max(self.version[:2]) > 1000
         weights = self.draw(inputs, outputs).T if transposed else self.draw(outputs, inputs)
         factor, shift = self.normalisation(outputs)
         return weights * np.reshape(np.broadcast_to(factor, outputs), (-1, 1)), bias + shift
