@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shutil
 import struct
 import tempfile
@@ -77,8 +78,17 @@ class Case(relayvm.TestCase):
         relayvm.must(relayvm.COMPILER, "compile", source, "-o", output, *options)
         return output
 
+    def load(self, source, *options):
+        return in_process.load(self.compile(source, *options))
+
+    def expected(self, family):
+        """What transformers gave for the fixture."""
+        with np.load(os.path.join(FIXTURES, family, "expected.npz")) as file:
+            return dict(file)
+
     def program(self, text, model):
         """A program that imports the fixture as "model"."""
+        shutil.rmtree(self.path("model"), ignore_errors=True)
         shutil.copytree(os.path.join(FIXTURES, model), self.path("model"))
         with open(self.path("main.relay"), "w", encoding="utf-8") as file:
             file.write(text)
@@ -95,10 +105,8 @@ class Folders(Case):
         """All logits at once, and a text by @complete, as transformers has them."""
         for family in FAMILIES:
             with self.subTest(family):
-                folder = os.path.join(FIXTURES, family)
-                with np.load(os.path.join(folder, "expected.npz")) as file:
-                    expected = dict(file)
-                model = in_process.load(self.compile(folder, "--entry", "main", "--entry", "complete"))
+                expected = self.expected(family)
+                model = self.load(os.path.join(FIXTURES, family), "--entry", "main", "--entry", "complete")
                 tokens = expected["tokens"]
                 for length in PLACES:
                     row = model(tokens[:length])[-1]
@@ -110,13 +118,11 @@ class Folders(Case):
         """Tokens one by one behind prompts of three lengths, through caches of each number of tokens."""
         for family, options in (("llama", ["-O3"]), ("gpt2", ["-O0"]), ("gemma2", ["--target", "portable"])):
             with self.subTest(family):
-                shutil.rmtree(self.path("model"), ignore_errors=True)
                 cache = relayvm.must(relayvm.COMPILER, "check", os.path.join(FIXTURES, family), "--types")
                 (line,) = [line for line in cache.splitlines() if line.startswith("@start:")]
                 program = self.program(STEPS.replace("CACHE", line.split("-> ")[1]), family)
-                model = in_process.load(self.compile(program, "--entry", "steps", *options))
-                with np.load(os.path.join(FIXTURES, family, "expected.npz")) as file:
-                    tokens, logits = file["tokens"], file["logits"]
+                model = self.load(program, "--entry", "steps", *options)
+                tokens, logits = (self.expected(family)[name] for name in ("tokens", "logits"))
                 for first in (1, 8, 63):
                     for place, row in zip(PLACES, logits):
                         if place >= first:
@@ -125,12 +131,13 @@ class Folders(Case):
 
     def test_loops(self):
         """A step that is imported is one for the loops of the Prelude."""
-        with np.load(os.path.join(FIXTURES, "llama", "expected.npz")) as file:
-            tokens, completion = file["tokens"][:PROMPT], file["completion"].tolist()
-        model = in_process.load(self.compile(self.program(LOOPS, "llama")))
+        tokens, completion = self.expected("llama")["tokens"][:PROMPT], self.expected("llama")["completion"].tolist()
+        model = self.load(self.program(LOOPS, "llama"))
         as_list = lambda text: [int(token) for token in text]
         self.assertEqual(as_list(model["greedy_text"](tokens, COMPLETION)), completion)
         self.assertEqual(as_list(model["sampled_text"](tokens, COMPLETION, 3)), completion)  # of 1 candidate
+        self.assertEqual(self.load(os.path.join(FIXTURES, "llama"), "--entry", "beams")["beams"](tokens, 4, 5, 1.0, False),
+                         model["beam_texts"](tokens, 4, 5))
         (_, text), *_ = model["beam_texts"](tokens, 1, 5)
         self.assertEqual(as_list(text), completion[:5])
         scores = [float(score) for score, _ in model["beam_texts"](tokens, 4, 5)]
@@ -138,11 +145,25 @@ class Folders(Case):
 
     def test_stream(self):
         path = self.compile(os.path.join(FIXTURES, "qwen2"), "--entry", "stream")
-        with np.load(os.path.join(FIXTURES, "qwen2", "expected.npz")) as file:
-            tokens, completion = file["tokens"][:PROMPT], file["completion"].tolist()
+        tokens, completion = self.expected("qwen2")["tokens"][:PROMPT], self.expected("qwen2")["completion"].tolist()
         text = "[" + ", ".join(map(str, tokens)) + "]"
         shown = relayvm.must(relayvm.RUNTIME, path, "--entry", "stream", text, "6", "1u64", "0.0", "0", "1.0", "0.0")
         self.assertEqual([int(line) for line in shown.split()[:6]], completion[:6])
+
+    def test_traffic(self):
+        """A step reads all weights but the table of embeddings, and a token adds keys and values to each layer's cache."""
+        with open(os.path.join(FIXTURES, "llama", "config.json"), encoding="utf-8") as file:
+            config = json.load(file)
+        weights = os.path.getsize(os.path.join(FIXTURES, "llama", "model.safetensors"))
+        table = 2 * config["vocab_size"] * config["hidden_size"]
+        cache = 4 * 2 * config["num_hidden_layers"] * config["num_key_value_heads"] * config["head_dim"]
+        step = self.compile(os.path.join(FIXTURES, "llama"), "--entry", "step")
+        shown = relayvm.must(relayvm.COMPILER, "inspect", step, "--traffic")
+        (line,) = [line for line in shown.splitlines() if line.startswith("  @step")]
+        read, added = re.search(r"weights ([0-9.]+) kB, .* a call; and ([0-9]+) B, .* for each token", line).groups()
+        self.assertEqual(int(added), cache)
+        self.assertGreater(float(read) * 1000, 0.85 * (weights - table))
+        self.assertLess(float(read) * 1000, 1.15 * (weights - table))
 
     def change(self, family, **changes):
         """Makes "model" a copy of the fixture with changed settings; those of None are null."""
@@ -267,7 +288,8 @@ class Folders(Case):
         self.assertIn("it has (48, 32); expected (47, 32)", shown)
         shown = error(model_type="rwkv")
         self.assertIn("saw `rwkv`; expected `gemma`", shown)
-        self.assertIn("or an encoder: `bert`", shown)
+        self.assertIn("an encoder: `bert`", shown)
+        self.assertIn("or an encoder with a decoder: `bart`", shown)
         self.assertIn("it is missing", error(num_hidden_layers=3))
         self.assertIn("expected a number from 1 to 2147483648", error(hidden_size=-1))
         self.assertIn("expected a multiple", error(num_attention_heads=5, head_dim=8))
@@ -352,8 +374,8 @@ class GgufFiles(Case):
                 stored, floats = self.make(architecture)
                 path = self.path("model.gguf")
                 gguf.write(path, self.metadata(architecture), stored)
-                expected = in_process.load(self.compile(self.write_folder(floats, architecture), "--entry", "main"))
-                model = in_process.load(self.compile(path, "--entry", "main", "--target", target))
+                expected = self.load(self.write_folder(floats, architecture), "--entry", "main")
+                model = self.load(path, "--entry", "main", "--target", target)
                 for length in (1, 64, 70) if target == "host" else (3,):
                     got, want = model(tokens[:length]), expected(tokens[:length])
                     self.assertGreater(np.ptp(want, axis=1).min(), 1)

@@ -1,4 +1,4 @@
-// Parts of language models as Relay (decoder.relay, encoder.relay), linked into the compiler.
+// Parts of language models as Relay (*.relay), linked into the compiler.
 #ifndef RVM_COMPILER_MODELS_MODELS_H_
 #define RVM_COMPILER_MODELS_MODELS_H_
 
@@ -7,6 +7,7 @@
 namespace rvm::models {
 
 std::string_view DecoderText();
+std::string_view EncoderDecoderText();
 std::string_view EncoderText();
 
 }  // namespace rvm::models

@@ -1,5 +1,5 @@
-"""Writes the fixtures of tests/language_models_test.py and tests/encoder_models_test.py with transformers: small models with
-random weights, and the logits of decoders, and the states of encoders.
+"""Writes the fixtures of tests/language_models_test.py, tests/encoder_models_test.py and tests/encoder_decoder_models_test.py
+with transformers: small models with random weights, the logits and texts of decoders, and the states of encoders.
 
     python3 tests/models/make.py [FAMILY ...]
 
@@ -50,6 +50,104 @@ ENCODERS = {
 }
 
 
+BART = {"vocab_size": VOCABULARY, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+        "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 40, "pad_token_id": 0, "bos_token_id": 1,
+        "eos_token_id": STOP, "decoder_start_token_id": 0, "forced_eos_token_id": None}
+T5 = {"vocab_size": VOCABULARY, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "pad_token_id": 0,
+      "eos_token_id": STOP, "decoder_start_token_id": 0}
+FRAMES = 100
+# The number of layers of one's stacks differ; one forces a first token, one does not choose some tokens.
+ENCODER_DECODERS = {
+    "bart": ("BartForConditionalGeneration", {**BART, "max_position_embeddings": 256}),
+    "flan_t5": ("T5ForConditionalGeneration", {**T5, "num_layers": 3, "num_decoder_layers": 2, "d_kv": 12, "feed_forward_proj": "gated-gelu",
+                                               "tie_word_embeddings": False, "relative_attention_num_buckets": 16,
+                                               "relative_attention_max_distance": 80}),
+    "marian": ("MarianMTModel", {**BART, "max_position_embeddings": 256, "scale_embedding": True,
+                                 "activation_function": "swish"}),
+    "t5": ("T5ForConditionalGeneration", T5),
+    "whisper": ("WhisperForConditionalGeneration", {**BART, "num_mel_bins": 8, "max_source_positions": FRAMES // 2,
+                                                    "max_target_positions": 256, "suppress_tokens": [5, 6, 7],
+                                                    "begin_suppress_tokens": [8, STOP]}),
+}
+# Settings for generation, beside those of the configuration.
+GENERATION = {"bart": {"forced_bos_token_id": 1}, "marian": {"bad_words_ids": [[0]]}}
+BEAMS = ((4, 1.0, True), (4, 0.6, False), (3, 2.0, False))  # width, penalty, early
+
+
+def generated(model, source, **options):
+    """The texts, without the tokens they begin with and without the one that ends them, and their scores."""
+    from transformers import GenerationMixin
+    result = GenerationMixin.generate(model, source, return_dict_in_generate=True, output_scores=True, **options)
+    texts = [row[1:].tolist() for row in result.sequences]
+    if model.generation_config.forced_bos_token_id is not None:
+        texts = [text[1:] for text in texts]
+    return [text[:text.index(STOP)] if STOP in text else text for text in texts], getattr(result, "sequences_scores", None)
+
+
+BARTS = ("bart", "marian")  # whose norms follow the sums
+
+
+def randomize(model, seed):
+    """Random weights that bfloat16 has. Those of layers outweigh embeddings, so that a token does not follow itself."""
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for key, parameter in model.named_parameters():
+            if not parameter.requires_grad or (model.config.model_type == "marian" and "embed_positions" in key):
+                parameter.copy_(parameter.to(torch.bfloat16))  # tables of sines
+                continue
+            is_scale = "norm" in key and key.endswith("weight")
+            is_embedding = "shared" in key or "embed" in key
+            spread = 0.3 if parameter.dim() == 1 else 0.15 if is_embedding else 0.8 if model.config.model_type in BARTS else 0.35
+            parameter.copy_((torch.randn_like(parameter) * spread + is_scale).to(torch.bfloat16))
+        if "final_logits_bias" in dict(model.named_buffers()):
+            model.final_logits_bias.copy_(torch.randn(1, VOCABULARY).to(torch.bfloat16))
+
+
+def make_encoder_decoder(family):
+    """States of sources, logits behind a text, and texts: the likeliest tokens, and by beams, with their scores."""
+    name, settings = ENCODER_DECODERS[family]
+    ending = name.replace("ForConditionalGeneration", "").replace("MTModel", "")
+    model = getattr(transformers, name)(getattr(transformers, ending + "Config")(**settings, attn_implementation="eager")).eval()
+    dice = np.random.default_rng(3)
+    is_speech = family == "whisper"
+    sources = {length: dice.standard_normal((8, length)).astype("float32") if is_speech
+                       else dice.integers(3, VOCABULARY, length).astype("int32")
+               for length in ((FRAMES,) if is_speech else PLACES)}
+    as_batch = lambda source: torch.tensor(source[None] if is_speech else source[None].astype("int64"))
+    source = as_batch(sources[FRAMES if is_speech else 63])
+    for key, given in GENERATION.get(family, {}).items():
+        setattr(model.generation_config, key, given)
+    starts = [0, 1] if family == "bart" else [0]
+    for seed in range(1000):
+        randomize(model, seed)
+        (completion,), _ = generated(model, source, max_new_tokens=COMPLETION + len(starts) - 1, num_beams=1, do_sample=False)
+        if len(set(completion)) < 6:
+            continue
+        # Only these families have all that decides on the beams of transformers (tests/encoder_decoder_models_test.py).
+        beams = [generated(model, source, max_new_tokens=12, num_beams=width, length_penalty=penalty, early_stopping=early,
+                           num_return_sequences=width, do_sample=False)
+                 for width, penalty, early in (BEAMS if family in ("t5", "flan_t5") else ())]
+        apart = min((np.diff(-scores.numpy()).min() for _, scores in beams), default=1)
+        # Texts that vary, scores that lie apart, hypotheses of several lengths.
+        if apart > 1e-4 and len({len(text) for texts, _ in beams for text in texts}) != 1:
+            break
+    kept = {"text": dice.integers(3, VOCABULARY, 199).astype("int32"), "completion": np.array(completion, "int32")}
+    for i, (texts, scores) in enumerate(beams):
+        kept[f"beams{i}"] = np.array([text + [-1] * (12 - len(text)) for text in texts], "int32")
+        kept[f"scores{i}"] = scores.numpy()
+    with torch.no_grad():
+        for length, given in sources.items():
+            states = model.get_encoder()(as_batch(given)).last_hidden_state[0].numpy()
+            kept[f"source{length}"], kept[f"states{length}"] = given, states[[0, len(states) // 2, len(states) - 1]]
+        text = torch.tensor([[*starts, *kept["text"].tolist()]])
+        logits = model(**{model.main_input_name: source}, decoder_input_ids=text).logits[0].numpy()
+    kept["logits"] = logits[[place + len(starts) - 2 for place in PLACES]]
+    folder = os.path.join(HERE, family)
+    model.to(torch.bfloat16).save_pretrained(folder)
+    np.savez_compressed(os.path.join(folder, "expected.npz"), **kept)
+    print(family, "seed", seed, "completion:", completion, "beams:", *(texts for texts, _ in beams))
+
+
 def make_encoder(family):
     """States of the first, a middle and the last token of two texts, of which the second one is padded."""
     name, ending, settings = ENCODERS[family]
@@ -87,6 +185,9 @@ def make(family):
     if family in ENCODERS:
         make_encoder(family)
         return
+    if family in ENCODER_DECODERS:
+        make_encoder_decoder(family)
+        return
     name, settings = FAMILIES[family]
     config = getattr(transformers, name + "Config")(**settings, attn_implementation="eager")
     ending = "LMHeadModel" if family == "gpt2" else "ForCausalLM"
@@ -121,5 +222,5 @@ def make(family):
 
 
 if __name__ == "__main__":
-    for given in sys.argv[1:] or [*FAMILIES, *ENCODERS]:
+    for given in sys.argv[1:] or [*FAMILIES, *ENCODERS, *ENCODER_DECODERS]:
         make(given)

@@ -20,7 +20,9 @@
 #include "tools/relayvm/file_sizes.h"
 #include "tools/relayvm/foreseen_devices.h"
 #include "tools/relayvm/memory_text.h"
+#include "tools/relayvm/page/machine_peaks.h"
 #include "tools/relayvm/program_graph.h"
+#include "tools/relayvm/traffic_text.h"
 #include "tools/relayvm/verb.h"
 
 namespace rvm::tools {
@@ -35,6 +37,8 @@ constexpr OptionSpec kOptions[] = {
     {"--memory", "", "foresee the memory that the entries take when they run"},
     {"--dims", "NAME=EXTENT,...", "extents that types leave open, for --memory: n=128 or, by axis, x.0=128"},
     {"--device", "NAME", "for --memory: the devices that are there (all that the file has code for): opencl, host"},
+    {"--traffic", "",
+     "show the bytes of weights that a call reads, and their time at the read bandwidth of this machine"},
     {"--graph", "FILE", "draw the program as a graph into FILE.svg, with Graphviz, or write its FILE.dot"},
     {"--entry", "NAME", "for --graph: only what this entry calls"},
     {"--check", "", "also compare the checksum of the constants"},
@@ -65,6 +69,7 @@ absl::Status Run(std::span<const std::string> args) {
   if (options.Has("--kernels")) std::cout << KernelsText(executable);
   if (options.Has("--constants")) std::cout << ConstantsText(executable);
   if (options.Has("--sizes")) std::cout << FileSizesText(file.bytes, executable);
+  if (options.Has("--traffic")) std::cout << TrafficText(executable, MeasurePeaks(1).memory_bytes);
   if (options.Has("--memory")) {
     RVM_ASSIGN_OR_RETURN(std::unique_ptr<const vm::DeviceProgram> devices,
                          ForeseeDevices(executable, absl::StrJoin(options.Values("--device"), ",")));
@@ -89,6 +94,7 @@ Examples:
   relayvm inspect model.rvm --code
   relayvm inspect model.rvm --sizes
   relayvm inspect model.rvm --memory --dims n=128
+  relayvm inspect step.rvm --traffic
   relayvm inspect model.rvm --graph model.svg
 )",
     .run = Run,

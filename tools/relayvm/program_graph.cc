@@ -368,9 +368,11 @@ class FunctionGraph {
   std::map<std::string, ProgramGraph::Node> nodes_;
 };
 
-// The functions that run when `root` does: its callees, and the code of the closures that are made.
-void Reach(const Executable& executable, uint32_t root, std::set<uint32_t>& reached) {
-  std::vector<uint32_t> pending = {root};
+}  // namespace
+
+std::set<uint32_t> ReachedFunctions(const Executable& executable, FunctionId root) {
+  std::set<uint32_t> reached;
+  std::vector<uint32_t> pending = {root.value};
   while (!pending.empty()) {
     uint32_t id = pending.back();
     pending.pop_back();
@@ -388,9 +390,8 @@ void Reach(const Executable& executable, uint32_t root, std::set<uint32_t>& reac
       pc += instruction->length;
     }
   }
+  return reached;
 }
-
-}  // namespace
 
 absl::StatusOr<ProgramGraph> MakeProgramGraph(const VerifiedExecutable& verified, std::string_view entry) {
   const Executable& executable = *verified;
@@ -398,7 +399,7 @@ absl::StatusOr<ProgramGraph> MakeProgramGraph(const VerifiedExecutable& verified
   if (entry.empty()) {
     for (uint32_t i = 0; i < executable.functions.size(); ++i) functions.insert(i);
   } else if (const Entry* found = executable.FindEntry(entry)) {
-    Reach(executable, found->function.value, functions);
+    functions = ReachedFunctions(executable, found->function);
   } else {
     return absl::NotFoundError(absl::StrCat("no entry `", Abseil(entry), "` in the executable"));
   }

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "serialization/executable.h"
 #include "serialization/verifier.h"
 
 namespace rvm::tools {
@@ -33,6 +35,9 @@ struct ProgramGraph {
 // of basic blocks. A constant is one node however many functions use it; shared ones have a thick border.
 // `entry`: only what this entry calls; empty: everything. NotFound if there is no such entry.
 absl::StatusOr<ProgramGraph> MakeProgramGraph(const VerifiedExecutable& executable, std::string_view entry);
+
+// Returns the functions that run when `root` does: itself, its callees, and the code of the closures that are made.
+std::set<uint32_t> ReachedFunctions(const Executable& executable, FunctionId root);
 
 // The graph drawn by Graphviz's `dot`, which must be installed: FailedPrecondition if it is not.
 absl::StatusOr<std::string> DrawSvg(const std::string& dot);

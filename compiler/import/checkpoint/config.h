@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "compiler/import/checkpoint/decoder.h"
 #include "compiler/import/checkpoint/encoder.h"
+#include "compiler/import/checkpoint/encoder_decoder.h"
 #include "compiler/import/checkpoint/gguf.h"
 #include "compiler/import/checkpoint/stored_tensor.h"
 #include "compiler/import/refusals.h"
@@ -24,6 +25,11 @@ bool IsEncoder(std::string_view model_type);
 std::string EncoderFamilies();
 // Reads the config.json of an encoder, likewise. REQUIRES: IsEncoder.
 EncoderConfig EncoderOfFolder(const JsonValue& config, const StoredTensors& tensors, importing::Refusals& refusals);
+// The same for models of an encoder and a decoder.
+bool IsEncoderDecoder(std::string_view model_type);
+std::string EncoderDecoderFamilies();
+EncoderDecoderConfig EncoderDecoderOfFolder(const JsonValue& config, const JsonValue& generation,
+                                            const StoredTensors& tensors, importing::Refusals& refusals);
 // Reads the metadata of a GGUF file, likewise.
 DecoderConfig ConfigOfGguf(const Gguf& file, importing::Refusals& refusals);
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/abseil.h"
 #include "compiler/import/checkpoint/expressions.h"
+#include "compiler/import/checkpoint/loops.h"
 #include "compiler/models/models.h"
 
 namespace rvm::checkpoint {
@@ -29,8 +30,7 @@ class Writer {
     for (int64_t i = 0; i < c_.layers; ++i) WriteLayer(i);
     WriteForward();
     WriteHead();
-    WriteSteps();
-    WriteLoops();
+    WriteEntries();
     return absl::StrCat(weights_.declarations(), Abseil(models::DecoderText()), text_);
   }
 
@@ -187,34 +187,17 @@ class Writer {
                     y, " }\n");
   }
 
-  void WriteSteps() {
+  void WriteEntries() {
     const std::string none =
         absl::StrCat("zeros(shape=[0, ", c_.key_heads, ", ", c_.head_size, "], dtype=\"float32\")");
-    const std::string logits = FloatTensor(absl::StrCat(c_.vocabulary)),
-                      rows = FloatTensor(absl::StrCat("t, ", c_.vocabulary));
     absl::StrAppend(&text_, "def @start() -> ", cache_, " { (",
                     absl::StrJoin(std::vector<std::string>(static_cast<size_t>(2 * c_.layers), none), ", "), ") }\n",
-                    "def @score(%cache: ", cache_, ", %tokens: Tensor[(t), int32]) -> (", cache_, ", ", rows, ") {\n",
-                    "  let (%next, %x) = @forward(%cache, %tokens);\n  (%next, @head(%x))\n}\n");
-    absl::StrAppend(&text_, "def @read(%cache: ", cache_, ", %tokens: Tensor[(t), int32]) -> (", cache_, ", ", logits,
-                    ") {\n  let (%next, %x) = @forward(%cache, %tokens);\n",
-                    "  (%next, reshape(@head(@last_token(%x)), newshape=[-1]))\n}\n");
-    absl::StrAppend(&text_, "def @step(%cache: ", cache_, ", %token: int32) -> (", cache_, ", ", logits,
-                    ") {\n  let (%next, %x) = @forward(%cache, expand_dims(%token, axis=0));\n",
-                    "  (%next, reshape(@head(%x), newshape=[-1]))\n}\n");
-    absl::StrAppend(&text_, "def @main(%tokens: Tensor[(t), int32]) -> ", rows, " { (@score(@start(), %tokens)).1 }\n");
-  }
-
-  void WriteLoops() {
-    const std::string stops = absl::StrCat("[", absl::StrJoin(c_.stops, ", "), "]");
-    absl::StrAppend(&text_, "def @complete(%tokens: Tensor[(t), int32], %limit: int32) -> List[int32] {\n",
-                    "  let (%cache, %logits) = @read(@start(), %tokens);\n", "  @greedy(@step, %cache, %logits, ",
-                    stops, ", %limit)\n}\n");
-    absl::StrAppend(&text_, "def @stream(\n    %emit: fn (int32) -> (), %tokens: Tensor[(t), int32], %limit: int32, ",
-                    "%seed: uint64,\n    %temperature: float32, %k: int32, %p: float32, %min_p: float32) -> () {\n",
-                    "  let (%cache, %logits) = @read(@start(), %tokens);\n",
-                    "  @sampled_to(%emit, @step, %cache, %logits, ", stops,
-                    ", %limit, %seed, %temperature, %k, %p, %min_p);\n  ()\n}\n");
+                    StepText(cache_, c_.vocabulary), "def @main(%tokens: Tensor[(t), int32]) -> ",
+                    FloatTensor(absl::StrCat("t, ", c_.vocabulary)), " { (@score(@start(), %tokens)).1 }\n",
+                    LoopText({.parameters = "%tokens: Tensor[(t), int32]",
+                              .begin = "@read(@start(), %tokens)",
+                              .step = "@step",
+                              .stops = c_.stops}));
   }
 
   const DecoderConfig& c_;

@@ -38,7 +38,7 @@ constexpr Family kFamilies[] = {
     {.model_type = "qwen2", .is_qwen = true},
     {.model_type = "qwen3", .is_qwen = true},
 };
-constexpr std::string_view kGpt2 = "gpt2";
+constexpr std::string_view kGpt2 = "gpt2", kStops = "eos_token_id";
 
 const Family* FindFamily(std::string_view model_type) {
   for (const Family& family : kFamilies) {
@@ -50,7 +50,8 @@ const Family* FindFamily(std::string_view model_type) {
 std::string FamilyNames() {
   std::vector<std::string> names;
   for (const Family& family : kFamilies) names.push_back(absl::StrCat("`", Abseil(family.model_type), "`"));
-  return absl::StrCat(absl::StrJoin(names, ", "), ", `", Abseil(kGpt2), "` or an encoder: ", EncoderFamilies());
+  return absl::StrCat(absl::StrJoin(names, ", "), ", `", Abseil(kGpt2), "`, an encoder: ", EncoderFamilies(),
+                      ", or an encoder with a decoder: ", EncoderDecoderFamilies());
 }
 
 // Rotation: `rope_theta` and `rope_scaling`, or `rope_parameters` with both.
@@ -121,17 +122,6 @@ void ReadWindow(const JsonValue& json, Settings& settings, const Family& family,
     config.is_local.push_back(is_local);
   }
   if (!has_local) config.is_local.clear();
-}
-
-std::vector<int64_t> StopsOf(const JsonValue& json) {
-  std::vector<int64_t> stops;
-  const JsonValue* stop = json.Find("eos_token_id");
-  if (stop == nullptr) return stops;
-  if (stop->AsInt() != nullptr) stops.push_back(*stop->AsInt());
-  for (const JsonValue& one : stop->AsArray() == nullptr ? JsonValue::Array() : *stop->AsArray()) {
-    if (one.AsInt() != nullptr) stops.push_back(*one.AsInt());
-  }
-  return stops;
 }
 
 void ReadLlama(const JsonValue& json, Settings& settings, const Family& family, const StoredTensors& tensors,
@@ -217,7 +207,7 @@ DecoderConfig ConfigOfFolder(const JsonValue& json, const JsonValue& generation,
   DecoderConfig config;
   Settings settings = SettingsOf(json, std::string(kConfigFile), refusals);
   const std::string model_type = settings.Text("model_type", "");
-  config.stops = StopsOf(StopsOf(generation).empty() ? json : generation);
+  config.stops = TokensOf(TokensOf(generation, kStops).empty() ? json : generation, kStops);
   if (model_type == kGpt2) {
     ReadGpt2(settings, tensors, config);
   } else if (const Family* family = FindFamily(model_type)) {

@@ -18,7 +18,12 @@ Setting SettingOf(const JsonValue* json) {
   return {};
 }
 
-// "gelu_new" as a Relay expression of `$`; empty: unknown.
+}  // namespace
+
+Settings SettingsOf(const JsonValue& json, std::string file, importing::Refusals& refusals) {
+  return Settings(std::move(file), [&json](std::string_view name) { return SettingOf(json.Find(name)); }, refusals);
+}
+
 std::string ActivationOf(std::string_view name) {
   if (name == "silu" || name == "swish") return "nn.silu($)";
   if (name == "gelu") return "nn.gelu($)";
@@ -29,17 +34,22 @@ std::string ActivationOf(std::string_view name) {
   return "";
 }
 
-}  // namespace
-
-Settings SettingsOf(const JsonValue& json, std::string file, importing::Refusals& refusals) {
-  return Settings(std::move(file), [&json](std::string_view name) { return SettingOf(json.Find(name)); }, refusals);
-}
-
 std::string ReadActivation(Settings& settings, std::string_view key, std::string_view otherwise) {
   std::string name = settings.Text(key, otherwise);
   std::string activation = ActivationOf(name);
   if (activation.empty()) settings.Unsupported(key, name, "`silu`, `gelu`, `gelu_new`, `gelu_pytorch_tanh` or `relu`");
   return activation;
+}
+
+std::vector<int64_t> TokensOf(const JsonValue& json, std::string_view name) {
+  std::vector<int64_t> tokens;
+  const JsonValue* setting = json.Find(name);
+  if (setting == nullptr) return tokens;
+  if (setting->AsInt() != nullptr) tokens.push_back(*setting->AsInt());
+  for (const JsonValue& one : setting->AsArray() == nullptr ? JsonValue::Array() : *setting->AsArray()) {
+    if (one.AsInt() != nullptr) tokens.push_back(*one.AsInt());
+  }
+  return tokens;
 }
 
 std::string PrefixOf(const StoredTensors& tensors, std::string_view prefix, std::string_view name) {

@@ -2,8 +2,10 @@
 #ifndef RVM_COMPILER_IMPORT_CHECKPOINT_FOLDER_SETTINGS_H_
 #define RVM_COMPILER_IMPORT_CHECKPOINT_FOLDER_SETTINGS_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "compiler/import/checkpoint/settings.h"
@@ -16,8 +18,12 @@ inline constexpr std::string_view kConfigFile = "config.json";
 
 // Returns the settings of an object, which must outlive them. `file` names it in messages.
 Settings SettingsOf(const JsonValue& json, std::string file, importing::Refusals& refusals);
+// Returns the activation of that name as a Relay expression of `$`; empty: unknown.
+std::string ActivationOf(std::string_view name);
 // Returns the activation that a setting names as a Relay expression of `$`. Refuses an unknown one.
 std::string ReadActivation(Settings& settings, std::string_view key, std::string_view otherwise);
+// Returns the tokens of a setting that has one or an array of them; none if it is missing.
+std::vector<int64_t> TokensOf(const JsonValue& json, std::string_view name);
 // Returns `prefix`, or "" if the tensor `name` is there without it.
 std::string PrefixOf(const StoredTensors& tensors, std::string_view prefix, std::string_view name);
 

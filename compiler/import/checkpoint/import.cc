@@ -26,6 +26,7 @@
 #include "compiler/import/checkpoint/config.h"
 #include "compiler/import/checkpoint/decoder.h"
 #include "compiler/import/checkpoint/encoder.h"
+#include "compiler/import/checkpoint/encoder_decoder.h"
 #include "compiler/import/checkpoint/folder_settings.h"
 #include "compiler/import/checkpoint/gguf.h"
 #include "compiler/import/checkpoint/weights.h"
@@ -44,8 +45,11 @@ using importing::Refusals;
 constexpr std::string_view kConfig = "config.json", kGeneration = "generation_config.json",
                            kWeights = "model.safetensors", kIndex = "model.safetensors.index.json";
 // Functions that programs have for their users.
-constexpr std::string_view kDecoderEntries[] = {"start", "score", "read", "step", "main", "complete", "stream"};
+constexpr std::string_view kDecoderEntries[] = {"start", "score",    "read",  "step",
+                                                "main",  "complete", "beams", "stream"};
 constexpr std::string_view kEncoderEntries[] = {"main", "states", "text"};
+constexpr std::string_view kEncoderDecoderEntries[] = {"encode", "start",    "score", "read",  "step",
+                                                       "main",   "complete", "beams", "stream"};
 constexpr size_t kMaxNamedTensors = 3;
 // Integers from 0 on, which old files of encoders have among the weights.
 constexpr std::string_view kPositionNumbers = "position_ids";
@@ -72,10 +76,12 @@ void KeepEntries(ir::Module& module, std::span<const std::string_view> entries) 
 
 void WarnOfUnused(const Weights& weights, ImportedModel& model) {
   std::vector<std::string> unused = weights.Unused();
-  // Tables that follow from the configuration.
-  std::erase_if(unused, [](const std::string& name) {
+  // Tables that follow from the configuration, and copies of the embedding.
+  const bool has_shared = weights.Has("shared.weight") || weights.Has("model.shared.weight");
+  std::erase_if(unused, [&](const std::string& name) {
     return absl::EndsWith(name, ".rotary_emb.inv_freq") || absl::EndsWith(name, ".attn.bias") ||
-           absl::EndsWith(name, ".attn.masked_bias") || name == "rope_freqs.weight" || name == "lm_head.weight";
+           absl::EndsWith(name, ".attn.masked_bias") || name == "rope_freqs.weight" || name == "lm_head.weight" ||
+           name == "proj_out.weight" || (absl::EndsWith(name, ".embed_tokens.weight") && has_shared);
   });
   if (unused.empty()) return;
   std::string names;
@@ -115,6 +121,20 @@ void CheckSizes(const EncoderConfig& config, Refusals& refusals) {
                                                        " elements; expected a divisor")));
 }
 
+void CheckSizes(const EncoderDecoderConfig& config, Refusals& refusals) {
+  auto refuse = [&](std::string_view what, std::string_view why) {
+    refusals.Add("sizes", std::string(what), absl::InvalidArgumentError(Abseil(why)));
+  };
+  if (config.starts.empty()) refuse("tokens", "saw no `decoder_start_token_id`; expected a token");
+  if (config.vocabulary == 0) return;
+  for (const auto* tokens : {&config.starts, &config.stops, &config.suppressed, &config.suppressed_first}) {
+    for (int64_t token : *tokens) {
+      if (token >= 0 && token < config.vocabulary) continue;
+      refuse("tokens", absl::StrCat("saw the token ", token, "; expected one of ", config.vocabulary));
+    }
+  }
+}
+
 // A program of a model: its text, of weights that it declares, what users call, and its inputs and outputs.
 struct Program {
   std::function<std::string(Weights& weights)> write;  // null without sizes: nothing can be said about tensors
@@ -137,6 +157,18 @@ Program ProgramOf(const EncoderConfig& config, Refusals& refusals) {
   if (config.has_pooler) program.outputs.push_back("pooled");
   if (config.layers > 0 && config.heads > 0 && config.width > 0)
     program.write = [&config](Weights& weights) { return WriteEncoder(config, weights); };
+  return program;
+}
+
+Program ProgramOf(const EncoderDecoderConfig& config, Refusals& refusals) {
+  CheckSizes(config, refusals);
+  Program program{.write = nullptr,
+                  .entries = kEncoderDecoderEntries,
+                  .inputs = {config.features == 0 ? "tokens" : "features", "text"},
+                  .outputs = {"logits"}};
+  auto has_sizes = [](const StackConfig& stack) { return stack.layers > 0 && stack.heads > 0; };
+  if (has_sizes(config.encoder) && has_sizes(config.decoder) && config.head_size > 0 && config.vocabulary > 0)
+    program.write = [&config](Weights& weights) { return WriteEncoderDecoder(config, weights); };
   return program;
 }
 
@@ -250,6 +282,10 @@ absl::StatusOr<ImportedModel> ImportTensors(const JsonValue& config, const JsonV
   if (type != nullptr && type->AsString() != nullptr && IsEncoder(*type->AsString())) {
     EncoderConfig encoder = EncoderOfFolder(config, tensors, refusals);
     return BuildModel(ProgramOf(encoder, refusals), tensors, refusals, options);
+  }
+  if (type != nullptr && type->AsString() != nullptr && IsEncoderDecoder(*type->AsString())) {
+    EncoderDecoderConfig both = EncoderDecoderOfFolder(config, generation, tensors, refusals);
+    return BuildModel(ProgramOf(both, refusals), tensors, refusals, options);
   }
   DecoderConfig decoder = ConfigOfFolder(config, generation, tensors, refusals);
   return BuildModel(ProgramOf(decoder, refusals), tensors, refusals, options);
