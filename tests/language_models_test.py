@@ -159,7 +159,7 @@ class Folders(Case):
         cache = 4 * 2 * config["num_hidden_layers"] * config["num_key_value_heads"] * config["head_dim"]
         step = self.compile(os.path.join(FIXTURES, "llama"), "--entry", "step")
         shown = relayvm.must(relayvm.COMPILER, "inspect", step, "--traffic")
-        (line,) = [line for line in shown.splitlines() if line.startswith("  @step")]
+        (line,) = [line for line in shown.splitlines() if line.startswith("  @step ")]
         read, added = re.search(r"weights ([0-9.]+) kB, .* a call; and ([0-9]+) B, .* for each token", line).groups()
         self.assertEqual(int(added), cache)
         self.assertGreater(float(read) * 1000, 0.85 * (weights - table))
