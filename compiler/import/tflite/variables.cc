@@ -91,10 +91,11 @@ std::vector<size_t> Importer::WrittenBy(std::span<const size_t> graphs) const {
       auto handle = std::ranges::find_if(graph.nodes, [&](const Node& other) {
         return other.op == "VAR_HANDLE" && !other.outputs.empty() && other.outputs[0] == node.inputs[0];
       });
-      if (handle != graph.nodes.end()) {
-        written.insert(resources_.at(KeyOf(*handle)));
+      const std::optional<size_t> resource = handle == graph.nodes.end() ? std::nullopt : FindResource(*handle);
+      if (resource) {
+        written.insert(*resource);
       } else {
-        // The graph gets the resource as an input: it may be any.
+        // The graph gets the resource as an input, or its name cannot be read: it may be any.
         for (const auto& [key, variable] : resources_) written.insert(variable);
       }
     }
