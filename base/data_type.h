@@ -27,7 +27,7 @@ struct DataType {
   constexpr bool is_uint() const { return code == TypeCode::kUInt; }
   constexpr bool is_integral() const { return is_int() || is_uint() || is_bool(); }
   constexpr bool is_float() const { return code >= TypeCode::kFloat; }
-  // Whether elements are floats that compute in float32 and are rounded when they are stored.
+  // Returns whether elements are floats that compute in float32 and are rounded when they are stored.
   constexpr bool is_small_float() const { return is_float() && bits < 32; }
   // Bytes of one element in memory; a bool takes one byte (0 or 1).
   constexpr int64_t bytes() const { return (bits + 7) / 8 * lanes; }
@@ -48,10 +48,10 @@ struct DataType {
 // bool with the lanes of `dtype`: the dtype of a comparison.
 constexpr DataType BoolOf(DataType dtype) { return {TypeCode::kBool, 1, dtype.lanes}; }
 
-// The inverse of ToString; also accepts the spellings of the predecessor. nullopt for any other text.
+// Returns the inverse of ToString; also accepts the spellings of the predecessor. nullopt for any other text.
 std::optional<DataType> ParseDataType(std::string_view text);
 
-// Whether values may have this dtype at run time: it is listed in data_type.def and has one lane.
+// Returns whether values may have this dtype at run time: it is listed in data_type.def and has one lane.
 bool IsStorable(DataType dtype);
 
 // Round to nearest even; bfloat16 is the upper half of a float32.

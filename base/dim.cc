@@ -107,7 +107,7 @@ std::string_view Symbol(DimKind kind) {
   }
 }
 
-// Whether `dim` is something times a multiple of `divisor`, as extents are after a reshape.
+// Returns whether `dim` is something times a multiple of `divisor`, as extents are after a reshape.
 bool IsMultiple(const Dim& dim, std::optional<int64_t> divisor) {
   return divisor.value_or(0) > 0 && dim.kind() == DimKind::kMul && dim.rhs().is_const() &&
          dim.rhs().constant() % *divisor == 0;

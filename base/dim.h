@@ -98,9 +98,9 @@ Dim Min(const Dim& a, const Dim& b);
 Dim Max(const Dim& a, const Dim& b);
 Dim Broadcast(const Dim& a, const Dim& b);
 
-// The arithmetic of a binary kind on numbers; wraps.
+// Returns the arithmetic of a binary kind on numbers; wraps.
 int64_t EvaluateBinaryDim(DimKind kind, int64_t a, int64_t b);
-// Whether the result of that arithmetic overflows.
+// Returns whether the result of that arithmetic overflows.
 bool OverflowsBinaryDim(DimKind kind, int64_t a, int64_t b);
 
 // Whether two dims are equal for every value of their variables. kUnknown
@@ -124,7 +124,7 @@ std::string FailureText(DimRelation relation, int64_t a, int64_t b);
 // Replaces variables and holes; `replace` returns nullopt to keep a leaf.
 Dim SubstituteDim(const Dim& dim, const std::function<std::optional<Dim>(const Dim& leaf)>& replace);
 
-// Whether `dim` consists only of constants and of leaves for which `accepts` returns true, combined by +, -, *,
+// Returns whether `dim` consists only of constants and of leaves for which `accepts` returns true, combined by +, -, *,
 // floordiv, floormod, min and max.
 bool IsArithmeticOf(const Dim& dim, const std::function<bool(const Dim& leaf)>& accepts);
 

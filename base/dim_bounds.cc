@@ -81,7 +81,7 @@ bool Expand(const Dim& dim, Sum& sum) {
   return CountDimNodes(dim, kMaxNodes) < kMaxNodes && !ContainsAny(dim) && AddTo(sum, dim, 1);
 }
 
-// The bound of a dim that is no sum and no product.
+// Returns the bound of a dim that is no sum and no product.
 std::optional<int64_t> AtomLowerBound(const Dim& dim) {
   if (dim.is_const()) return dim.constant();
   if (dim.kind() == DimKind::kVar) return 0;
@@ -118,7 +118,7 @@ std::optional<int64_t> AtomUpperBound(const Dim& dim) {
   return a && b ? std::optional(std::min(*a, *b)) : a ? a : b;
 }
 
-// A bound of the product of atoms, which must not be negative.
+// Returns a bound of the product of atoms, which must not be negative.
 template <typename Bound>
 std::optional<int64_t> ProductBound(const std::vector<Dim>& atoms, Bound bound_of) {
   int64_t product = 1;
@@ -130,7 +130,7 @@ std::optional<int64_t> ProductBound(const std::vector<Dim>& atoms, Bound bound_o
   return product;
 }
 
-// The lower bound of `sum`, or the upper one.
+// Returns the lower bound of `sum`, or the upper one.
 std::optional<int64_t> BoundOf(const Sum& sum, bool is_upper) {
   int64_t total = 0;
   for (const auto& [key, term] : sum) {

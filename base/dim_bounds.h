@@ -16,16 +16,16 @@ std::optional<int64_t> LowerBound(const Dim& dim);
 // A number that `dim` is never above; nullopt if none is known.
 std::optional<int64_t> UpperBound(const Dim& dim);
 
-// An equal dim in which terms that cancel are left out: m for (n + m) - n. `dim` itself if that is no smaller.
+// Returns an equal dim in which terms that cancel are left out: m for (n + m) - n. `dim` itself if that is no smaller.
 Dim WithoutCancelled(const Dim& dim);
 
-// Whether `dim` is at least 0.
+// Returns whether `dim` is at least 0.
 bool IsNatural(const Dim& dim);
-// Whether a <= b; false if that is not known.
+// Returns whether a <= b; false if that is not known.
 bool IsAtMost(const Dim& a, const Dim& b);
-// Whether a == b; nullopt if that depends on the values of the variables.
+// Returns whether a == b; nullopt if that depends on the values of the variables.
 std::optional<bool> AreEqual(const Dim& a, const Dim& b);
-// Whether `dim` differs from `value`, by its bounds or by a divisor: 2 * n is never 1.
+// Returns whether `dim` differs from `value`, by its bounds or by a divisor: 2 * n is never 1.
 bool IsNever(const Dim& dim, int64_t value);
 
 }  // namespace rvm

@@ -14,7 +14,7 @@ inline constexpr int kMaxDerivedDimNodes = 200;
 // The leaves and operations of `dim`, or some number above `limit`. Takes at most `limit` steps.
 int CountDimNodes(const Dim& dim, int limit);
 
-// The operations between the root and its farthest leaf. Takes as many steps as `dim` has nodes.
+// Returns the operations between the root and its farthest leaf. Takes as many steps as `dim` has nodes.
 int DimDepth(const Dim& dim);
 
 }  // namespace rvm

@@ -8,7 +8,8 @@
 
 namespace rvm {
 
-// The least number of insertions, deletions, substitutions and swaps of adjacent characters that turn `a` into `b`.
+// Returns the least number of insertions, deletions, substitutions and swaps of adjacent characters that turn `a` into
+// `b`.
 int EditDistance(std::string_view a, std::string_view b);
 
 // Returns `name` without the marks `%`, `@` and `-` before it, in lower case, without `_` and `-`: names with equal

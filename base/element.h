@@ -24,10 +24,10 @@ struct FloatFormat {
   constexpr int bits() const { return 1 + exponent_bits + fraction_bits; }
   constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1; }
   constexpr uint32_t sign() const { return 1u << (bits() - 1); }
-  // The least encoding of an infinity or a NaN, without the sign.
+  // Returns the least encoding of an infinity or a NaN, without the sign.
   constexpr uint32_t first_special() const { return has_infinity ? sign() - (1u << fraction_bits) : sign() - 1; }
   constexpr uint32_t nan() const { return has_infinity ? first_special() | 1u << (fraction_bits - 1) : sign() - 1; }
-  // The encoding of values that are too large.
+  // Returns the encoding of values that are too large.
   constexpr uint32_t overflow() const { return has_infinity ? first_special() : first_special() - 1; }
 
   // For conversions, as the bits of a float32 or its value: what to subtract from the exponent; the least normal value;
@@ -91,7 +91,7 @@ struct DataTypeInfo {
   std::optional<FloatFormat> format;  // of a float below 32 bits
 };
 
-// The rows of base/data_type.def, in order.
+// Returns the rows of base/data_type.def, in order.
 std::span<const DataTypeInfo> DataTypeTable();
 // Null if no tensor has this dtype.
 const DataTypeInfo* FindDataType(DataType dtype);

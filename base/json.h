@@ -28,7 +28,7 @@ struct JsonValue {
   const std::string* AsString() const { return std::get_if<std::string>(&value); }
   const Array* AsArray() const { return std::get_if<Array>(&value); }
   const Object* AsObject() const { return std::get_if<Object>(&value); }
-  // The member of an object; null if it does not exist or this is not an object.
+  // Returns the member of an object; null if it does not exist or this is not an object.
   const JsonValue* Find(std::string_view key) const;
 };
 

@@ -27,7 +27,7 @@ class JsonWriter {
   JsonWriter& Field(std::string_view name, int64_t number) { return Key(name).Int(number); }
   JsonWriter& Field(std::string_view name, double number) { return Key(name).Number(number); }
 
-  // The text without a newline behind it.
+  // Returns the text without a newline behind it.
   std::string TakeText() { return std::move(text_); }
   std::string Take() && { return std::move(text_) + "\n"; }
 

@@ -45,7 +45,7 @@ void InsertionSort(int64_t* keys, int64_t* places, int64_t n) {
   }
 }
 
-// A digit of the key's distance from the least key.
+// Returns a digit of the key's distance from the least key.
 uint8_t Digit(int64_t key, int64_t least, int digit) {
   return static_cast<uint8_t>((static_cast<uint64_t>(key) - static_cast<uint64_t>(least)) >> (8 * digit));
 }

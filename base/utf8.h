@@ -8,7 +8,7 @@
 
 namespace rvm {
 
-// The number of bytes of the character that `text` begins with; 0 if it begins with none.
+// Returns the number of bytes of the character that `text` begins with; 0 if it begins with none.
 size_t Utf8CharacterSize(std::string_view text);
 
 // `text` as any terminal and any program shows it: control characters other than newlines and tabs, and bytes that are

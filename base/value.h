@@ -84,7 +84,7 @@ class FunctionObject {
 // One scalar as Relay writes it: `1`, `1i64`, `2u8`, `1.5f`, `nanf`, `-inff64`, `True`.
 std::string ScalarToString(const Literal& tensor, int64_t index);
 
-// The first difference between two values, "at .fields[1][3]: 1f vs 2f", or "" if they agree. Floats
+// Returns the first difference between two values, "at .fields[1][3]: 1f vs 2f", or "" if they agree. Floats
 // agree when |a-b| <= atol + rtol*|b| or both are NaN or the same infinity; everything
 // else must be equal.
 std::string DiffValues(const Value& a, const Value& b, double rtol = 0, double atol = 0);

@@ -19,11 +19,11 @@ struct ZipEntry {
   std::span<const uint8_t> stored;  // the bytes in the archive
 };
 
-// The entries of `archive` in the order of its directory, with zip64 sizes. kInvalidArgument
+// Returns the entries of `archive` in the order of its directory, with zip64 sizes. kInvalidArgument
 // where it is malformed; no bytes read outside of it.
 absl::StatusOr<std::vector<ZipEntry>> ListZip(std::span<const uint8_t> archive);
 
-// The content of an entry, its checksum compared. A stored entry is a view into the archive,
+// Returns the content of an entry, its checksum compared. A stored entry is a view into the archive,
 // a deflated one is unpacked into `storage`, whose size never exceeds what its bytes can unpack to.
 absl::StatusOr<std::span<const uint8_t>> ReadZipEntry(const ZipEntry& entry, std::vector<uint8_t>& storage);
 

@@ -36,7 +36,7 @@ enum class Kind : uint32_t {
 std::string_view KindName(Kind kind);
 
 rvm_error* NewError(rvm_code code, std::string_view message);
-// The error of a status; `invalid` is the code for kInvalidArgument.
+// Returns the error of a status; `invalid` is the code for kInvalidArgument.
 rvm_error* ErrorOf(const absl::Status& status, rvm_code invalid);
 // "argument `program`: saw NULL; expected an rvm_program". `expected` has no article.
 rvm_error* WrongArgument(std::string_view name, std::string_view saw, std::string_view expected);

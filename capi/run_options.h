@@ -32,7 +32,7 @@ class Turn {
 // was not; `options` have all of it but the profiler.
 rvm_error* ReadMachineOptions(const rvm_machine_options* given, rvm_machine_options& read, vm::MachineOptions& options);
 rvm_error* ReadRunOptions(const rvm_run_options* given, vm::RunOptions& options);
-// The values of arguments.
+// Returns the values of arguments.
 rvm_error* ReadArguments(rvm_value* const* args, size_t count, std::vector<Value>& values);
 
 }  // namespace rvm::capi

@@ -42,7 +42,7 @@ const Literal* TensorOf(const rvm_value* value) {
   return rvm_value::Is(value) && value->value.kind() == ValueKind::kTensor ? &value->value.tensor() : nullptr;
 }
 
-// The elements of a list, Cons(.., Nil).
+// Returns the elements of a list, Cons(.., Nil).
 absl::StatusOr<std::vector<const Value*>> ElementsOf(const Value& list) {
   std::vector<const Value*> elements;
   const Value* at = &list;

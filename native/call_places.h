@@ -14,7 +14,7 @@ namespace rvm::native {
 // Reads an object in which line n + 1 of RVM_FUNCTION_SYMBOL i is unit n of the bytecode of function i, of `functions`.
 absl::StatusOr<std::vector<ControlCode::Function>> ReadCallPlaces(std::span<const uint8_t> object, size_t functions);
 
-// The object without its line table.
+// Returns the object without its line table.
 absl::StatusOr<std::vector<uint8_t>> StripPlaces(std::span<const uint8_t> object);
 
 }  // namespace rvm::native

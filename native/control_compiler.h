@@ -17,8 +17,8 @@ struct CompiledControl {
   std::string assembly;  // if kept
 };
 
-// Whether control flow may repeat: a function jumps back, calls itself by way of others or not, or calls a closure.
-// Otherwise an entry runs each instruction once, and machine code gains nothing.
+// Returns whether control flow may repeat: a function jumps back, calls itself by way of others or not, or calls a
+// closure. Otherwise an entry runs each instruction once, and machine code gains nothing.
 bool HasLoops(const Executable& executable);
 
 // Machine code of all functions for `target`. Deterministic. `kernels`: those of the executable, in order, made for the

@@ -12,9 +12,9 @@
 namespace rvm::native {
 
 struct FunctionEmitter::DirectCall {
-  // Whether the argument is consumed.
+  // Returns whether the argument is consumed.
   bool IsMoved(uint32_t arg) const { return IsMovedArg(args.u16(arg)); }
-  // The register of an argument that is no constant.
+  // Returns the register of an argument that is no constant.
   uint16_t RegisterOf(uint32_t arg) const { return args.u16(arg) & static_cast<uint16_t>(~kMovedArg); }
 
   const KernelDesc& kernel;

@@ -301,7 +301,7 @@ class DirectCallsTest : public ::testing::Test {
                                              &control->code);
   }
 
-  // The result or the error of a call, and the heap's counters after it, as text.
+  // Returns the result or the error of a call, and the heap's counters after it, as text.
   std::string Run(const vm::MachineOptions& options, const std::string& entry, int64_t n, int64_t fuel,
                   int cancels_at) {
     auto machine = *Machine::Create(program_, options);
@@ -321,7 +321,8 @@ class DirectCallsTest : public ::testing::Test {
     return text;
   }
 
-  // Whether a process that compares bytecode and machine code, in all ways in which a run may end, finds them equal.
+  // Returns whether a process that compares bytecode and machine code, in all ways in which a run may end, finds them
+  // equal.
   bool IsRight() {
     return IsTrueInAProcess([&] { return AreEqual(); });
   }

@@ -111,7 +111,7 @@ void FunctionEmitter::TakeBlock(const FreeBlock& free, int64_t bytes) {
   Store(b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, peak, live), free.heap, offsetof(RvmHeap, peak_bytes));
 }
 
-// A cell without fields. The fast path is Heap::TryNewCell's, from the free list of its size.
+// Returns a cell without fields. The fast path is Heap::TryNewCell's, from the free list of its size.
 FunctionEmitter::Value* FunctionEmitter::NewCell(uint16_t layout) {
   const CellLayout& cell = m_.executable().layouts[layout];
   int64_t bytes = CellBytes(cell.fields.size());

@@ -32,7 +32,7 @@ int64_t BytesUpTo(const KernelTensor& tensor, int64_t limit) {
   return bytes;
 }
 
-// Whether the result may be made by the code. A tensor of a dynamic call has its extents behind its header.
+// Returns whether the result may be made by the code. A tensor of a dynamic call has its extents behind its header.
 bool IsSmallResult(const KernelTensor& tensor, bool is_static) {
   constexpr size_t kMaxRankInHeader = 3;
   bool is_fixed = std::all_of(tensor.dims.begin(), tensor.dims.end(),
@@ -41,7 +41,7 @@ bool IsSmallResult(const KernelTensor& tensor, bool is_static) {
          BytesUpTo(tensor, kMaxResultBytes) <= kMaxResultBytes;
 }
 
-// Whether the code of the call can do all that KernelCaller does for this kernel.
+// Returns whether the code of the call can do all that KernelCaller does for this kernel.
 bool IsDirect(const KernelDesc& kernel, bool is_static) {
   if (!std::all_of(kernel.results.begin(), kernel.results.end(),
                    [&](const KernelTensor& result) { return IsSmallResult(result, is_static); })) {

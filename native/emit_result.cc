@@ -31,7 +31,7 @@ int64_t BlockBytes(const KernelTensor& type) {
 
 }  // namespace
 
-// The memory of a consumed argument without other owners that the result may have; null if there is none.
+// Returns the memory of a consumed argument without other owners that the result may have; null if there is none.
 Value* FunctionEmitter::TakeArgument(DirectCall& call, uint32_t result) {
   Value* none = llvm::ConstantPointerNull::get(b_.getPtrTy());
   Value* taken = none;

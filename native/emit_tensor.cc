@@ -10,7 +10,7 @@ namespace rvm::native {
 
 namespace {
 
-// The registers whose values an operand reads, in its order; `wants_written`: that it writes.
+// Returns the registers whose values an operand reads, in its order; `wants_written`: that it writes.
 std::vector<uint16_t> RegistersOf(const Operand& operand, bool wants_written) {
   OperandKind kind = operand.kind();
   bool is_written = kind == OperandKind::kOut || kind == OperandKind::kOuts;

@@ -13,7 +13,7 @@
 namespace rvm::native {
 namespace {
 
-// Whether a function of the VM executes such instructions.
+// Returns whether a function of the VM executes such instructions.
 bool RunsOnFrame(Opcode opcode) {
   constexpr Opcode kOpcodes[] = {
       Opcode::kCallKernel, Opcode::kCallKernelPlanned, Opcode::kCallKernelDynamic, Opcode::kCallHost,

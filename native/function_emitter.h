@@ -42,7 +42,7 @@ class FunctionEmitter {
   void SetResult(Value* value) { Set(RegisterOf("dst"), value); }
   Block* NewBlock(const char* name);
   Value* Int(int64_t value) { return b_.getInt64(static_cast<uint64_t>(value)); }
-  // The pointer in RvmMachine at `offset`.
+  // Returns the pointer in RvmMachine at `offset`.
   Value* LoadMachine(size_t offset) { return m_.LoadConstant(b_, At(machine_, static_cast<int64_t>(offset))); }
   Value* At(Value* base, int64_t offset);
   llvm::LoadInst* Load(llvm::Type* type, Value* base, int64_t offset);
@@ -50,7 +50,7 @@ class FunctionEmitter {
   llvm::CallInst* Import(llvm::StringRef name, llvm::ArrayRef<Value*> args = {});
   // Emits `then` in a block of its own that runs if `condition` holds, which is rare if `is_rare`.
   void If(Value* condition, bool is_rare, llvm::function_ref<void()> then);
-  // A value from one of two blocks; `yes` is rare if `is_rare`.
+  // Returns a value from one of two blocks; `yes` is rare if `is_rare`.
   Value* Choose(Value* condition, bool is_rare, llvm::function_ref<Value*()> yes, llvm::function_ref<Value*()> no);
 
   // ---- branches, calls, fuel: emit_control.cc
@@ -116,7 +116,7 @@ class FunctionEmitter {
   void MakeOnHeap(DirectCall& call, std::span<const uint32_t> results, std::vector<Value*>& tensors);
   Value* PlaceTensor(const KernelTensor& type, uint32_t offset);
   void WriteTensor(Value* place, const KernelTensor& type, bool is_planned);
-  // An element as a register holds it.
+  // Returns an element as a register holds it.
   Value* ElementOf(Value* address, DataType dtype);
 
   // ---- tensors: emit_tensor.cc

@@ -80,7 +80,7 @@ class Registers {
 Registers ArgumentRegisters() { return {kRvmIntegerArgs, kRvmFloatArgs, kRvmBudgetArg}; }
 Registers ResultRegisters() { return {kRvmIntegerResults, kRvmFloatResults, kRvmBudgetResult}; }
 
-// A value in the type of its register, i64 or double; the upper half of a float's is undefined.
+// Returns a value in the type of its register, i64 or double; the upper half of a float's is undefined.
 Value* ToRegister(llvm::IRBuilder<>& b, Value* value) {
   if (value->getType()->isPointerTy()) return b.CreatePtrToInt(value, b.getInt64Ty());
   if (!value->getType()->isFloatTy()) return value;

@@ -33,18 +33,18 @@ class ModuleEmitter {
     return kernel < small_kernels_.size() ? small_kernels_[kernel] : nullptr;
   }
 
-  // The type of a value in a register: ptr for objects, float, double, or i64.
+  // Returns the type of a value in a register: ptr for objects, float, double, or i64.
   llvm::Type* RegisterType(TypeId type) const;
   bool IsPointer(TypeId type) const { return RegisterType(type)->isPointerTy(); }
-  // The type of every function.
+  // Returns the type of every function.
   llvm::FunctionType* relay_type() const { return relay_type_; }
   // Calls a function of Relay with `args`, of register types.
   llvm::CallInst* CallRelay(llvm::IRBuilder<>& b, llvm::Value* callee, llvm::Value* machine, llvm::Value* budget,
                             std::span<llvm::Value* const> args);
-  // The budget that `function` takes, and that a call leaves.
+  // Returns the budget that `function` takes, and that a call leaves.
   static llvm::Value* BudgetOf(llvm::Function* function);
   static llvm::Value* BudgetAfter(llvm::IRBuilder<>& b, llvm::CallInst* call);
-  // The arguments of `function`, of these register types; to be called at its begin.
+  // Returns the arguments of `function`, of these register types; to be called at its begin.
   std::vector<llvm::Value*> ReceiveArguments(llvm::IRBuilder<>& b, llvm::Function* function,
                                              std::span<llvm::Type* const> types);
   // Results as the function returns them, and those of a call.
@@ -54,7 +54,7 @@ class ModuleEmitter {
                                           std::span<llvm::Type* const> types);
   // Calls a function of the VM (machine_imports.def).
   llvm::CallInst* CallImport(llvm::IRBuilder<>& b, llvm::StringRef name, llvm::ArrayRef<llvm::Value*> args);
-  // The extents of a shape, in constant memory.
+  // Returns the extents of a shape, in constant memory.
   llvm::Constant* Extents(std::span<const uint64_t> extents);
   // Loads a pointer that never changes while functions run.
   llvm::LoadInst* LoadConstant(llvm::IRBuilder<>& b, llvm::Value* place) const;
@@ -63,7 +63,7 @@ class ModuleEmitter {
   static llvm::Value* ToSlot(llvm::IRBuilder<>& b, llvm::Value* value);
 
  private:
-  // The place of the `index`-th value without a register.
+  // Returns the place of the `index`-th value without a register.
   llvm::Value* Overflow(llvm::IRBuilder<>& b, llvm::Value* machine, uint32_t index);
   void Declare(uint32_t function);
   void EmitEntry(uint32_t function);

@@ -42,13 +42,13 @@ bool IsCallOf(const Instruction& i, llvm::StringRef name) {
   return call != nullptr && call->getCalledFunction() != nullptr && call->getCalledFunction()->getName() == name;
 }
 
-// The value that `i` stores; null if it is no store.
+// Returns the value that `i` stores; null if it is no store.
 const llvm::Value* Stored(const Instruction& i) {
   auto* store = llvm::dyn_cast<llvm::StoreInst>(&i);
   return store == nullptr ? nullptr : store->getValueOperand();
 }
 
-// Whether `i` stores a count of references that it added `change` to.
+// Returns whether `i` stores a count of references that it added `change` to.
 bool IsCount(const Instruction& i, bool is_up) {
   using namespace llvm::PatternMatch;
   const llvm::Value* value = Stored(i);
@@ -56,7 +56,7 @@ bool IsCount(const Instruction& i, bool is_up) {
   return is_up ? match(value, m_Add(m_Value(), m_One())) : match(value, m_Sub(m_Value(), m_One()));
 }
 
-// Whether `i` stores the budget that it has paid from.
+// Returns whether `i` stores the budget that it has paid from.
 bool IsPayment(const Instruction& i) {
   using namespace llvm::PatternMatch;
   const llvm::Value* value = Stored(i);
@@ -72,7 +72,7 @@ bool IsHeader(const Instruction& i) {
          header->getZExtValue() >> 48 != 0;
 }
 
-// The branch to the block of `i`, which ends the run.
+// Returns the branch to the block of `i`, which ends the run.
 llvm::BranchInst* GuardOf(const Instruction& i) {
   const llvm::BasicBlock* before = i.getParent()->getSinglePredecessor();
   auto* branch = before == nullptr ? nullptr : llvm::dyn_cast<llvm::BranchInst>(before->getTerminator());
@@ -222,7 +222,7 @@ class Subject {
     return places;
   }
 
-  // Whether machine code with `change` runs as the bytecode does; not if it crashes.
+  // Returns whether machine code with `change` runs as the bytecode does; not if it crashes.
   bool IsRight(const std::function<void(llvm::Module& module)>& change) const {
     return IsTrueInAProcess([&] { return Agrees(change); });
   }

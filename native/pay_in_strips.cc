@@ -104,7 +104,7 @@ llvm::CallInst* FindPoll(const llvm::Loop& loop) {
   return poll;
 }
 
-// Whether all uses of `value` in the loop are by `users`, so that only exits need its value besides.
+// Returns whether all uses of `value` in the loop are by `users`, so that only exits need its value besides.
 bool HasOnlyUsers(const llvm::Loop& loop, const Value* value, std::initializer_list<const Value*> users) {
   for (const llvm::User* user : value->users()) {
     auto* instruction = llvm::cast<llvm::Instruction>(user);

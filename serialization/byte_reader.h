@@ -35,7 +35,8 @@ class ByteReader {
   uint64_t U64() { return Little(8); }
   int64_t I64() { return static_cast<int64_t>(Little(8)); }
 
-  // A number in as few bytes as it takes: seven bits in each, the lowest first; the high bit says that more follow.
+  // Returns a number in as few bytes as it takes: seven bits in each, the lowest first; the high bit says that more
+  // follow.
   uint32_t Varint() {
     uint64_t at = offset();
     uint64_t value = 0;

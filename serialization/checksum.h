@@ -8,7 +8,7 @@
 
 namespace rvm {
 
-// The checksum of what `crc` covers followed by `bytes`.
+// Returns the checksum of what `crc` covers followed by `bytes`.
 uint32_t ExtendCrc32c(uint32_t crc, std::span<const uint8_t> bytes);
 inline uint32_t Crc32c(std::span<const uint8_t> bytes) { return ExtendCrc32c(0, bytes); }
 

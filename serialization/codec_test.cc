@@ -513,7 +513,7 @@ std::string NeedlessSections() {
   return absl::StrCat(absl::StrJoin(names, ", "), " and ", last);
 }
 
-// The lines of the document that give sections: their numbers and names.
+// Returns the lines of the document that give sections: their numbers and names.
 std::vector<std::string> SectionsOf(const std::string& document) {
   std::vector<std::string> sections;
   std::regex row("(^|\n) ?([0-9]+ [a-z ]+): ");

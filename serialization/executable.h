@@ -59,7 +59,7 @@ struct TypeDesc {
 
 // Maximum bytes of a tensor, enforced by the verifier: no size computed from a static shape can overflow.
 inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 48;
-// Whether the known `dims` alone make a tensor larger than that (kUnknownDim: not known).
+// Returns whether the known `dims` alone make a tensor larger than that (kUnknownDim: not known).
 bool IsTooLarge(DataType dtype, std::span<const int64_t> dims);
 
 // A monomorphic instance of an ADT.
@@ -136,7 +136,7 @@ struct KernelDesc {
   // the result takes its memory. Sorted; one for a result, which has no reuse.
   using Update = Reuse;
   std::vector<Update> updates;
-  // Whether the result may have the memory of the parameter, which is as large.
+  // Returns whether the result may have the memory of the parameter, which is as large.
   bool MayReuse(size_t result, size_t param) const;
   bool operator==(const KernelDesc&) const = default;
 };
@@ -331,12 +331,12 @@ struct Executable {
 
   bool is_native() const { return executable_class == ExecutableClass::kNative; }
   const Entry* FindEntry(std::string_view name) const;
-  // The metadata with that key, or "".
+  // Returns the metadata with that key, or "".
   std::string_view FindMetadata(std::string_view key) const;
 };
 
-// The extents of a parameter as the program names them: "n", "3", "n + 1". The types of an executable have no names;
-// the compiler notes them as metadata "shape.ENTRY.PARAMETER": "(n, 3, n + 1)". Empty where it noted none.
+// Returns the extents of a parameter as the program names them: "n", "3", "n + 1". The types of an executable have no
+// names; the compiler notes them as metadata "shape.ENTRY.PARAMETER": "(n, 3, n + 1)". Empty where it noted none.
 std::vector<std::string> NamedExtents(const Executable& executable, const Entry& entry, size_t param);
 
 // `status`, an error in an executable of format `minor`; says so if that is newer than this program.
@@ -345,8 +345,8 @@ absl::Status MentionNewerFormat(const absl::Status& status, uint16_t minor);
 // Relay text of a type: "List[int32]", "Tensor[(?, 3), float32]".
 std::string TypeToString(const Executable& executable, TypeId type);
 
-// Whether a value of type `from` may be used as one of type `to` without a check: the types are equal, or tensors whose
-// known dims in `to` are the same in `from`. (The memory layout is always the same.)
+// Returns whether a value of type `from` may be used as one of type `to` without a check: the types are equal, or
+// tensors whose known dims in `to` are the same in `from`. (The memory layout is always the same.)
 bool IsAssignable(const Executable& executable, TypeId from, TypeId to);
 
 inline bool IsScalarType(const TypeDesc& type) { return type.kind == TypeDescKind::kScalar; }

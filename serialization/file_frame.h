@@ -27,7 +27,7 @@ struct FileFrame {
   ExecutableClass executable_class = ExecutableClass::kNative;
   std::vector<SectionEntry> sections;  // by ascending id; only code objects share one
 
-  // The first section with this id; null if there is none.
+  // Returns the first section with this id; null if there is none.
   const SectionEntry* Find(format::Section section) const;
 };
 
@@ -35,7 +35,7 @@ struct FileFrame {
 // required sections are there, and that unknown ones may be skipped.
 absl::StatusOr<FileFrame> ReadFrame(std::span<const uint8_t> bytes, bool check_constants);
 
-// Whether a file has no such section where its contents would be zeros: a table all of whose counts are zero.
+// Returns whether a file has no such section where its contents would be zeros: a table all of whose counts are zero.
 bool IsLeftOutIfZero(const format::SectionSpec& spec);
 
 // OK if `bytes` from `begin` to `end` are zero.

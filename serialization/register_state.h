@@ -39,14 +39,14 @@ struct RegisterState {
   size_t bytes() const { return sizeof(*this) + live.words().size() * 8 + arena.size() * 64; }
 };
 
-// The lowest register of `pointers` that is owned in only one of the two states.
+// Returns the lowest register of `pointers` that is owned in only one of the two states.
 std::optional<uint16_t> FindOwnershipConflict(const RegisterState& a, const RegisterState& b,
                                               const RegisterSet& pointers);
 
 // Keeps in `state` what also holds in `other`. REQUIRES: no ownership conflict.
 void Intersect(RegisterState& state, const RegisterState& other);
 
-// The lowest register that `assumed` says is live and `actual` does not (pointers too), counting planned
+// Returns the lowest register that `assumed` says is live and `actual` does not (pointers too), counting planned
 // tensors at another place as not live.
 std::optional<uint16_t> FindMissing(const RegisterState& assumed, const RegisterState& actual);
 

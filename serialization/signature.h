@@ -37,7 +37,7 @@ absl::StatusOr<SecretKey> ParseSecretKey(std::string_view text);
 // Signs the bytes of a `.rvm` file; an older signature is replaced. REQUIRES: Decode accepts them.
 void Sign(std::vector<uint8_t>& bytes, const SecretKey& key);
 
-// The key that signed the bytes of a `.rvm` file. kUnauthenticated if none did, if the signature is of other
+// Returns the key that signed the bytes of a `.rvm` file. kUnauthenticated if none did, if the signature is of other
 // bytes, or if the key is none of `trusted`. Reads all of the file. REQUIRES: Decode accepts the bytes.
 absl::StatusOr<PublicKey> CheckSignature(std::span<const uint8_t> bytes, std::span<const PublicKey> trusted);
 

@@ -45,7 +45,7 @@ class VerifiedExecutable {
 // kInvalidArgument: "in `main` at +0x1c (call): register r9 out of range; frame has 8".
 absl::StatusOr<std::shared_ptr<const VerifiedExecutable>> Verify(Executable executable);
 
-// The pointer registers that own a count just before the instruction at `pc` of a verified function,
+// Returns the pointer registers that own a count just before the instruction at `pc` of a verified function,
 // by the verifier's own pass: what must be dropped when an error unwinds the frame.
 // (MOVE operands of the instruction at `pc` are still owned; its OUT operands are not.)
 std::vector<Reg> OwnedRegistersAt(const Executable& executable, FunctionId function, uint32_t pc);

@@ -16,7 +16,7 @@
 namespace rvm {
 namespace {
 
-// Whether a register of `dtype` may hold `bits`: integers extended to 64 bits, bools 0 or 1, floats in
+// Returns whether a register of `dtype` may hold `bits`: integers extended to 64 bits, bools 0 or 1, floats in
 // the low bytes with zeros above.
 bool IsExtended(DataType dtype, uint64_t bits) {
   if (dtype.bits >= 64) return true;

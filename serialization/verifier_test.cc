@@ -671,7 +671,7 @@ struct DeviceCase {
   const char* error;
 };
 
-// A product of kernel 2, which has one parameter and one result, argument 2 being its workspace.
+// Returns a product of kernel 2, which has one parameter and one result, argument 2 being its workspace.
 DeviceCase ProductCase(const char* product, const char* error) {
   static std::deque<std::string> texts;
   texts.push_back(absl::StrCat("kernel N2 \"m\" \"m\" (\"n\") { param float32 ($0) result float32 ($0) workspace 64 } ",

@@ -99,7 +99,7 @@ class NestVerifier {
     return step.dtype == kInt64 ? absl::OkStatus() : Error("expected int64");
   }
 
-  // Whether the step is an index or has an operand that depends on one.
+  // Returns whether the step is an index or has an operand that depends on one.
   bool DependsOnAxis(const RecipeStep& step) const {
     uint8_t fields = kRecipeOps[static_cast<size_t>(step.op)].fields;
     return step.op == RecipeOp::kIndex || ((fields & kAField) && depends_on_axis_[step.a]) ||

@@ -69,7 +69,7 @@ class TableVerifier {
   }
   std::string Text(TypeId type) const { return absl::StrCat("`", TypeToString(executable_, type), "`"); }
   bool IsType(TypeId type) const { return type.value < executable_.types.size(); }
-  // Whether fields, arguments and results may have the type.
+  // Returns whether fields, arguments and results may have the type.
   bool IsValue(TypeId type) const { return IsType(type) && executable_.types[type.value].kind != TypeDescKind::kShell; }
   bool AreValues(const std::vector<TypeId>& types) const {
     return std::all_of(types.begin(), types.end(), [this](TypeId t) { return IsValue(t); });
@@ -271,8 +271,8 @@ class TableVerifier {
     return absl::InvalidArgumentError("results in place of parameters; a recipe fills its results first");
   }
 
-  // Whether the elements of the parameter are those of the result, or the first of them, in row-major order: no extents
-  // differ but those of the outermost axis that is not 1.
+  // Returns whether the elements of the parameter are those of the result, or the first of them, in row-major order: no
+  // extents differ but those of the outermost axis that is not 1.
   static bool BeginsAs(const Dims& result, const Dims& param) {
     if (result.empty() || result.size() != param.size()) return false;
     size_t outer = 0;

@@ -40,6 +40,9 @@ def enumeration_defaults(text):
 
 # Openings that leave out the subject of the sentence, which the reader must then find in the code below (docs/style.md).
 OPENINGS = re.compile(r"(?:What|Of|Where|As|Which|Those|Also|So that)\b")
+# A comment that opens so above a function that tells; LLVM writes "Returns whether".
+WHETHER = re.compile(r"^(?![ \t]*//)[^\n]*\n(\s*//+ Whether\b[^\n]*)\n(?:\s*//[^\n]*\n)*(?:\s*template <[^\n]*\n)?"
+                     r"\s*(?:(?:virtual|static|inline|constexpr|friend) )*bool [\w:]+\(", re.MULTILINE)
 # House words for established terms.
 HOUSE_WORDS = {r"\bk(?:Most|Least)(?=[A-Z]|\b)": "kMax and kMin", r"//.*\b[Ss]tretch(?:es)?\b": "batch",
                r"//.*\b(?:[Pp]roducts? of (?:\w+ )*matrices|[Mm]atrix products?)\b": "matmul, or GEMM of a library",
@@ -121,6 +124,9 @@ class Format(relayvm.TestCase):
         self.assertEqual(comments("// Of a\n// b\nint c;  // Where\n//\n"), [(1, "Of a"), (3, "Where"), (4, "")])
         wrong = [f"{path}:{number}: {text}" for path in tracked("*.h", "*.cc", "*.def")
                  for number, text in comments(read(path)) if OPENINGS.match(text)]
+        self.assertEqual(WHETHER.findall("\n// Whether a.\n// b\nbool C(int d);\n"), ["// Whether a."])
+        self.assertEqual(WHETHER.findall("\n// Whether a.\nbool c = false;\n"), [])
+        wrong += [f"{path}: {text.strip()}" for path in tracked("*.h", "*.cc") for text in WHETHER.findall(read(path))]
         self.assert_none(wrong, "functions: a verb (Returns, Emits); members and constants: the noun that names the thing")
 
     def test_house_words(self):

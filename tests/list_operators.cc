@@ -9,7 +9,7 @@
 
 namespace {
 
-// A `|` would end the table's cell.
+// Returns a `|` would end the table's cell.
 std::string Cell(std::string_view text) {
   std::string cell;
   for (char c : text) cell += c == '|' ? std::string("\\|") : std::string(1, c);

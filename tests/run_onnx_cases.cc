@@ -41,7 +41,7 @@ struct Settings {
 
 onnx::Bytes AsBytes(const std::string& text) { return {reinterpret_cast<const uint8_t*>(text.data()), text.size()}; }
 
-// A TensorProto, SequenceProto or OptionalProto, as `type` says.
+// Returns a TensorProto, SequenceProto or OptionalProto, as `type` says.
 absl::StatusOr<Value> ReadValue(onnx::Bytes bytes, const onnx::TypeInfo& type, size_t wrapper) {
   if (wrapper == type.wrappers.size()) {
     RVM_ASSIGN_OR_RETURN(onnx::Tensor tensor, onnx::ReadTensor(bytes));

@@ -37,7 +37,7 @@ absl::Status Within(const std::string& place, const absl::Status& status) {
 
 std::string NameOfFile(const std::string& path) { return path == "-" ? "standard input" : path; }
 
-// A .npy file, recognised by its magic number, or the text of a value.
+// Returns a .npy file, recognised by its magic number, or the text of a value.
 absl::StatusOr<Value> ReadValueFile(const Executable& types, TypeId type, const std::string& path, FileReader& files) {
   RVM_ASSIGN_OR_RETURN(std::string bytes, files.Read(path));
   absl::StatusOr<Value> value;

@@ -23,7 +23,7 @@ struct ArgumentTexts {
   std::string file;                 // of all the values, instead; "-": standard input; empty: none
 };
 
-// The section of --help about the syntax of values.
+// Returns the section of --help about the syntax of values.
 std::string_view ValuesHelp();
 
 // Parses `texts` as values of these types. A parameter that is a function has no text: it prints a line with its
@@ -32,8 +32,8 @@ std::string_view ValuesHelp();
 absl::StatusOr<std::vector<Value>> ReadArguments(const Executable& types, std::span<const TypeId> params,
                                                  const ArgumentTexts& texts, std::ostream* prints);
 
-// The arguments for a call of `entry`, one per parameter. Empty if there is no such entry; Machine::Invoke reports
-// that.
+// Returns the arguments for a call of `entry`, one per parameter. Empty if there is no such entry; Machine::Invoke
+// reports that.
 absl::StatusOr<std::vector<Value>> ReadArguments(const Executable& executable, const std::string& entry,
                                                  const ArgumentTexts& texts, std::ostream* prints = nullptr);
 

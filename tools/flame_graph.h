@@ -30,7 +30,7 @@ FlameFrame FoldTrace(const Executable& executable, const std::vector<vm::TraceEv
 // flamegraph.pl, speedscope and others.
 std::string FoldedStacks(const FlameFrame& root);
 
-// A drawing, 1200 pixels wide; the title of a frame has its full name, calls and time.
+// Returns a drawing, 1200 pixels wide; the title of a frame has its full name, calls and time.
 std::string FlameGraphSvg(const FlameFrame& root);
 
 }  // namespace rvm::tools

@@ -33,7 +33,7 @@ absl::Status UnknownOption(std::span<const OptionSpec> specs, std::string_view a
   return absl::InvalidArgumentError(absl::StrCat("unknown option `", std::string(arg), "`", DidYouMean(arg, names)));
 }
 
-// Whether all of `text` is one number.
+// Returns whether all of `text` is one number.
 template <typename Number>
 bool ReadWhole(std::string_view text, Number& value) {
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

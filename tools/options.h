@@ -32,7 +32,7 @@ class Options {
   // Positional arguments, in order.
   const std::vector<std::string>& positional() const { return positional_; }
 
-  // The value of a numeric option, or `otherwise` if it was not given. Errors name the option and the expected
+  // Returns the value of a numeric option, or `otherwise` if it was not given. Errors name the option and the expected
   // value.
   absl::StatusOr<int64_t> Integer(std::string_view name, int64_t least, int64_t otherwise) const;
   absl::StatusOr<double> PositiveNumber(std::string_view name, double otherwise) const;
@@ -49,7 +49,7 @@ class Options {
 // Unknown options are errors with a suggestion.
 absl::StatusOr<Options> ParseOptions(std::span<const OptionSpec> specs, std::span<const std::string> args);
 
-// The union of both tables.
+// Returns the union of both tables.
 std::vector<OptionSpec> JoinOptions(std::span<const OptionSpec> a, std::span<const OptionSpec> b);
 
 // Two columns: `  -o FILE   what it means`.

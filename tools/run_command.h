@@ -49,7 +49,7 @@ absl::StatusOr<Value> Invoke(vm::Machine& machine, const std::string& entry, std
 // For results that are one tensor.
 absl::Status WriteNpy(const Value& value, const std::string& path);
 
-// The arguments of the call that the options describe, for tools that make one.
+// Returns the arguments of the call that the options describe, for tools that make one.
 absl::StatusOr<std::vector<Value>> ReadOneCall(const Executable& executable, const RunOptions& options,
                                                std::ostream* prints = nullptr);
 

@@ -28,7 +28,7 @@
 namespace rvm::vm {
 namespace {
 
-// The kernels that programs here may name.
+// Returns the kernels that programs here may name.
 int32_t Add(const float* a, const float* b, float* sum, int64_t count) {
   for (int64_t i = 0; i < count; ++i) sum[i] = a[i] + b[i];
   return kRvmOk;
@@ -92,7 +92,7 @@ class AssemblyTest : public ::testing::TestWithParam<std::filesystem::path> {
     watched_ = *Machine::Create(program_, {.profiler = &profiler_});
   }
 
-  // The value of `entry(arguments)` as text, or the error.
+  // Returns the value of `entry(arguments)` as text, or the error.
   absl::StatusOr<std::string> Run(const std::string& call) {
     size_t open = call.find('(');
     const Entry* entry = program_->executable().FindEntry(call.substr(0, open));

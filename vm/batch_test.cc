@@ -69,7 +69,7 @@ std::unique_ptr<Batch> BatchOf(const std::shared_ptr<const Program>& program, in
   return *std::move(batch);
 }
 
-// The results of all jobs, in their order.
+// Returns the results of all jobs, in their order.
 std::vector<std::string> RunAll(Batch& batch, const std::vector<Job>& jobs) {
   std::vector<std::string> results(jobs.size(), "none");
   for (size_t i = 0; i < jobs.size(); ++i) {

@@ -17,21 +17,22 @@ namespace rvm::vm {
 class FunctionConverter {
  public:
   virtual ~FunctionConverter() = default;
-  // A closure of that type. kInvalidArgument: "saw ...; expected ..."; kResourceExhausted.
+  // Returns a closure of that type. kInvalidArgument: "saw ...; expected ..."; kResourceExhausted.
   virtual absl::StatusOr<Slot> Import(const Value& function, TypeId type) = 0;
   virtual Value Export(Slot closure, TypeId type) = 0;
 };
 
-// The value as a register of `type` holds it. Tensors are copied if `copies`; otherwise they point to the value's
-// elements, and the value must outlive them. kInvalidArgument: "saw ...; expected ..."; kResourceExhausted.
+// Returns the value as a register of `type` holds it. Tensors are copied if `copies`; otherwise they point to the
+// value's elements, and the value must outlive them. kInvalidArgument: "saw ...; expected ..."; kResourceExhausted.
 absl::StatusOr<Slot> ImportValue(const Executable& executable, const LinkInfo& link, Heap& heap, const Value& value,
                                  TypeId type, absl::FunctionRef<absl::Status()> poll, FunctionConverter& functions,
                                  bool copies);
 
-// The value in a register of `type`. Big tensors leave the heap with their memory, others are copied. The slot keeps
-// its count and must be dropped. Shared parts stay shared. kInvalidArgument for a cycle of references, which a Value
-// cannot represent. `is_shared`: the heap also has objects that are not in the slot; tensors that these may own are
-// copied. `fetch` gives a tensor its elements, if it has none on the host. `profiler`, if not null, counts each tensor.
+// Returns the value in a register of `type`. Big tensors leave the heap with their memory, others are copied. The slot
+// keeps its count and must be dropped. Shared parts stay shared. kInvalidArgument for a cycle of references, which a
+// Value cannot represent. `is_shared`: the heap also has objects that are not in the slot; tensors that these may own
+// are copied. `fetch` gives a tensor its elements, if it has none on the host. `profiler`, if not null, counts each
+// tensor.
 absl::StatusOr<Value> ExportValue(const Executable& executable, Heap& heap, Slot slot, TypeId type,
                                   absl::FunctionRef<absl::Status()> poll,
                                   absl::FunctionRef<absl::Status(Tensor*)> fetch, FunctionConverter& functions,

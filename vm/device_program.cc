@@ -137,7 +137,7 @@ bool HasKernel(const DeviceCode& code, KernelId kernel) {
   return std::any_of(code.kernels.begin(), code.kernels.end(), [&](const auto& k) { return k.kernel == kernel; });
 }
 
-// The first kernel of the code that has no device; nullopt if all have one.
+// Returns the first kernel of the code that has no device; nullopt if all have one.
 std::optional<KernelId> FirstUnplaced(const DeviceCode& code, const DeviceProgram& program) {
   for (const DeviceCode::Kernel& kernel : code.kernels) {
     if (program.kernels[kernel.kernel.value] == nullptr) return kernel.kernel;

@@ -21,7 +21,7 @@ struct EqualExtents {
   std::string name;
 };
 
-// The pairs of an entry. Skips metadata that does not fit the types, and extents that are expressions.
+// Returns the pairs of an entry. Skips metadata that does not fit the types, and extents that are expressions.
 std::vector<EqualExtents> FindEqualExtents(const Executable& executable, const Entry& entry);
 
 // kInvalidArgument for the first pair that differs. `args` have the types of the entry.

@@ -46,7 +46,7 @@ class HostFunctions : public HostCalls, public FunctionConverter {
   absl::StatusOr<const HeldClosure*> Find(const Value& function) const;
   // kInvalidArgument: the heap with the closure is gone.
   absl::Status CheckAlive(const HeldClosure& closure) const;
-  // Whether the host holds closures.
+  // Returns whether the host holds closures.
   bool HoldsClosures() const;
   // Drops the closures that the host no longer holds.
   void DropReturned();

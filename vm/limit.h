@@ -17,7 +17,7 @@ enum class Limit : uint8_t { kMemory, kStack, kFuel, kTime };
 // kDeadlineExceeded for kTime, otherwise kResourceExhausted. The status carries the limit, so that a caller can say how
 // to change it.
 absl::Status LimitReached(Limit limit, std::string_view message);
-// The limit that LimitReached put into `status`; nullopt for all other errors.
+// Returns the limit that LimitReached put into `status`; nullopt for all other errors.
 std::optional<Limit> ReachedLimit(const absl::Status& status);
 // Marks an error as one of a device that failed or is lost.
 absl::Status DeviceFailure(absl::Status status);

@@ -161,7 +161,7 @@ class Machine {
   explicit Machine(std::unique_ptr<Impl> impl);
   // kInvalidArgument if a limit or the number of threads is out of range.
   static absl::Status Check(const MachineOptions& options);
-  // A machine of a batch.
+  // Returns a machine of a batch.
   static absl::StatusOr<std::unique_ptr<Machine>> Create(std::shared_ptr<const Program> program,
                                                          const MachineOptions& options, const QueueShare& share);
   std::unique_ptr<Impl> impl_;

@@ -19,8 +19,8 @@ class ProductProgram {
   static std::optional<ProductProgram> Compile(const DeviceProduct& product, uint32_t num_symbols);
 
   device::ProductSize SizeOf(std::span<const int64_t> symbols) const;
-  // The product with the arguments of its launch; nullopt if a matrix has no memory, or an offset or stride that no
-  // tensor has. REQUIRES: the executable is verified, and SizeOf(symbols) has multiplications.
+  // Returns the product with the arguments of its launch; nullopt if a matrix has no memory, or an offset or stride
+  // that no tensor has. REQUIRES: the executable is verified, and SizeOf(symbols) has multiplications.
   std::optional<device::Product> Bind(std::span<const int64_t> symbols, std::span<const device::Argument> args) const;
 
  private:

@@ -51,8 +51,8 @@ std::string TargetsForThisMachine() {
   return absl::StrCat("`--target ", name, "` for every ", name, " CPU, with `--target host` on this machine, or with ");
 }
 
-// The code of the supported target that uses most features of the CPU; null if none is supported. `reasons` gets what
-// speaks against each of the others.
+// Returns the code of the supported target that uses most features of the CPU; null if none is supported. `reasons`
+// gets what speaks against each of the others.
 template <typename Code>
 const Code* ChooseCode(const std::vector<Code>& codes, std::string& reasons) {
   auto num_features = [](const Code& code) { return std::count(code.features.begin(), code.features.end(), '+'); };

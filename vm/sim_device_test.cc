@@ -126,7 +126,7 @@ class SimDeviceTest : public ::testing::Test {
   }
   static constexpr char kRight[] = "[[1, 2, 4], [-1, -2, -6]]";
 
-  // Whether all memory of the device is free.
+  // Returns whether all memory of the device is free.
   bool IsEmpty() const { return device_->Allocate(device_->info().memory_bytes).ok(); }
 
   std::function<absl::Status(SimCall)> fault_;

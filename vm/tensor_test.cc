@@ -45,7 +45,7 @@ int32_t AddToFirst(void* const* buffers, const int64_t*, RvmKernelContext*) {
   *static_cast<float*>(buffers[2]) += *static_cast<const float*>(buffers[1]);
   return kRvmOk;
 }
-// The scalar int32 difference of two scalars, and 1 if it is negative: checks the extension in registers.
+// Returns the scalar int32 difference of two scalars, and 1 if it is negative: checks the extension in registers.
 int32_t Subtract(void* const* buffers, const int64_t*, RvmKernelContext*) {
   *static_cast<int32_t*>(buffers[2]) = *static_cast<int32_t*>(buffers[0]) - *static_cast<int32_t*>(buffers[1]);
   return kRvmOk;

@@ -23,7 +23,7 @@
 namespace rvm::vm {
 namespace {
 
-// The dtype that a literal's suffix names; none for an unknown suffix.
+// Returns the dtype that a literal's suffix names; none for an unknown suffix.
 std::optional<DataType> DTypeOfSuffix(std::string_view suffix) {
   std::optional<DataType> dtype = TakeLiteralSuffix(suffix);
   return suffix.empty() ? dtype : std::nullopt;

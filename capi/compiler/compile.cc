@@ -122,7 +122,7 @@ absl::StatusOr<std::vector<std::string>> ReadStrings(const char* const* strings,
 
 namespace {
 
-// The caller's poll, called every 20 ms at most: some steps take microseconds. Stays true.
+// Returns the caller's poll, called every 20 ms at most: some steps take microseconds. Stays true.
 std::function<bool()> RarePoll(const rvm_compile_options& options) {
   using Clock = std::chrono::steady_clock;
   return [poll = options.poll, context = options.poll_context, next = Clock::time_point(), stopped = false]() mutable {

@@ -54,7 +54,7 @@ TEST(CompileTest, ControlIsNativeOrBytecode) {
                "error: saw the control `fast`; expected `native` or `bytecode`\n");
 }
 
-// The report of a program with one product that is measured by `time`; "{}" if it fails.
+// Returns the report of a program with one product that is measured by `time`; "{}" if it fails.
 std::string QuantizeReport(int (*time)(void*, const rvm_program_bytes*, size_t, const int64_t*, const rvm_named_tensor*,
                                        double*)) {
   constexpr char kProduct[] =

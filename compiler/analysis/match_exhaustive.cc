@@ -68,7 +68,7 @@ class CoverageSearch {
     return SplitConstructors(rows, columns, column);
   }
 
-  // The rows with the pattern of `column` replaced by `arity` patterns at the end.
+  // Returns the rows with the pattern of `column` replaced by `arity` patterns at the end.
   static Row Specialise(const Row& row, size_t column, size_t arity) {
     Row result{row.patterns, row.clause};
     const Pattern* pattern = row.patterns[column];

@@ -157,9 +157,9 @@ class ProgramBuilder {
   // ---- functions and weights
   // Defines `@name`. Type parameters and named dims of the parameters' types are quantified here.
   Value Define(std::string name, std::vector<Param> params, Type result, Body body);
-  // A function that may be defined later.
+  // Returns a function that may be defined later.
   Value Global(std::string name);
-  // A free variable, bound by a file of weights when the program is compiled.
+  // Returns a free variable, bound by a file of weights when the program is compiled.
   Value Weight(std::string name, Type type);
 
   // ---- steps
@@ -175,14 +175,14 @@ class ProgramBuilder {
   };
   // The clauses must cover every value, or `partial` is set: then it may fail when it runs.
   Value Match(const Value& value, std::initializer_list<Clause> clauses, bool partial = false);
-  // A function value; `name`, if given, is bound in its own body: `b.Lambda("loop", ...)`.
+  // Returns a function value; `name`, if given, is bound in its own body: `b.Lambda("loop", ...)`.
   Value Lambda(std::string name, std::vector<Param> params, Type result,
                absl::FunctionRef<Value(const Value& self, Values params)> body);
   Value NewRef(const Value& contents);
   Value Read(const Value& ref);
   void Write(const Value& ref, const Value& value);
 
-  // The program, or all mistakes. The builder is spent.
+  // Returns the program, or all mistakes. The builder is spent.
   absl::StatusOr<ir::Module> Finish() &&;
 
  private:

@@ -12,13 +12,13 @@ namespace rvm::builder {
 
 using Type = const ir::Type*;
 
-// The result of an operator, by its own type rule. `values[i]`: the argument where it is a constant, else null.
+// Returns the result of an operator, by its own type rule. `values[i]`: the argument where it is a constant, else null.
 Type OpResult(ir::Arena& arena, const ops::OpDef& op, const ir::Attrs& attrs, const std::vector<Type>& args,
               const std::vector<const Literal*>& values);
-// The result of a call of a value of type `callee`, with type parameters and named dims as the arguments say. Named
-// dims of which they say nothing are `?`.
+// Returns the result of a call of a value of type `callee`, with type parameters and named dims as the arguments say.
+// Named dims of which they say nothing are `?`.
 Type CallResult(ir::Arena& arena, Type callee, const std::vector<Type>& args);
-// The type of a value that is of one of two types: extents that differ are `?`. Where one is null, the other.
+// Returns the type of a value that is of one of two types: extents that differ are `?`. Where one is null, the other.
 Type JoinTypes(ir::Arena& arena, Type a, Type b);
 // Returns the type of a field of a tuple; null for other types.
 Type FieldType(Type tuple, size_t index);

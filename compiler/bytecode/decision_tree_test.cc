@@ -16,8 +16,8 @@
 namespace rvm::bytecode {
 namespace {
 
-// A tree as text: `0{#1(1 2): .., ..; else: ..}` looks at part 0, whose constructor 1 has the fields 1 and 2; a leaf is
-// the number of its clause with what it binds, and `!` that nothing fits.
+// Returns a tree as text: `0{#1(1 2): .., ..; else: ..}` looks at part 0, whose constructor 1 has the fields 1 and 2; a
+// leaf is the number of its clause with what it binds, and `!` that nothing fits.
 std::string ToString(const DecisionNode& node) {
   if (node.kind == DecisionNode::Kind::kFail) return "!";
   if (node.kind == DecisionNode::Kind::kLeaf) {

@@ -43,7 +43,7 @@ absl::Status FunctionEmitter::EmitCallWithProjections(const ir::Let& let, const 
   return absl::OkStatus();
 }
 
-// The registers of the fields, those that `vars` want where it names some.
+// Returns the registers of the fields, those that `vars` want where it names some.
 std::vector<Reg> FunctionEmitter::CallForFields(FunctionId callee, const std::vector<Reg>& args,
                                                 const std::vector<const ir::Var*>& vars) {
   const std::vector<TypeId> types = tables_.types().desc(tables_.function(callee).result).fields;

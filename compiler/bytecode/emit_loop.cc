@@ -38,7 +38,7 @@ void ForEachScalarCall(const ir::Expr* block, const F& visit) {
   });
 }
 
-// Whether a small integer becomes part of the instruction itself.
+// Returns whether a small integer becomes part of the instruction itself.
 bool TakesImmediate(Opcode opcode) {
   constexpr Opcode kOpcodes[] = {Opcode::kAddI32, Opcode::kSubI32, Opcode::kAddInt, Opcode::kSubInt,
                                  Opcode::kEqInt,  Opcode::kNeInt,  Opcode::kLtInt,  Opcode::kLeInt};

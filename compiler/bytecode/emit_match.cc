@@ -132,7 +132,7 @@ absl::Status MatchEmitter::Run() {
   return absl::OkStatus();
 }
 
-// The register of an atom. The tree owns it if this is its last use.
+// Returns the register of an atom. The tree owns it if this is its last use.
 MatchEmitter::Place MatchEmitter::Take(const ir::Expr* atom) {
   if (const auto* constant = ir::DynCast<ir::Constant>(atom)) {
     constants_.push_back(emitter_.LoadConstant(*constant));
@@ -283,7 +283,7 @@ void MatchEmitter::TakeApart(Part part, const DecisionCase& decision) {
   }
 }
 
-// Whether a clause below `node` makes a cell of that many fields. Looks at a few leaves only: patterns
+// Returns whether a clause below `node` makes a cell of that many fields. Looks at a few leaves only: patterns
 // may be deep, and each level asks.
 bool MatchEmitter::WantsShell(const DecisionNode& node, size_t fields) const {
   constexpr size_t kMaxNodes = 32;
@@ -301,7 +301,7 @@ bool MatchEmitter::WantsShell(const DecisionNode& node, size_t fields) const {
   return false;
 }
 
-// A register of its own for a variable bound to the part.
+// Returns a register of its own for a variable bound to the part.
 absl::StatusOr<Reg> MatchEmitter::TakeForBinding(Part part, TypeId type, bool is_last) {
   Place& place = places_.at(part);
   Reg reg = place.reg;

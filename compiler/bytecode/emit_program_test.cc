@@ -31,7 +31,7 @@ std::string ReadFile(const std::filesystem::path& path) {
   return text.str();
 }
 
-// The functions that the file's comments call: `// run: main(3) => 4`.
+// Returns the functions that the file's comments call: `// run: main(3) => 4`.
 std::vector<std::string> EntriesOf(const std::string& text) {
   std::set<std::string> names;
   std::istringstream lines(text);

@@ -30,8 +30,8 @@ absl::Status FunctionEmitter::EmitProject(const ir::Project& project, const ir::
   return Deliver(out, type, var, target);
 }
 
-// Whether all remaining uses of the tuple are projections in this block, to variables of the fields' own types. False
-// if more fields would be dropped than are used.
+// Returns whether all remaining uses of the tuple are projections in this block, to variables of the fields' own types.
+// False if more fields would be dropped than are used.
 bool FunctionEmitter::CanTakeApart(const ir::Var* tuple) {
   const VarState& state = vars_.at(tuple);
   std::span<const Liveness::Projection> projections = liveness_.Projections(tuple, block_->id);

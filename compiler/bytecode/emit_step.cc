@@ -38,7 +38,7 @@ Opcode DimOpcode(DimKind kind) {
   }
 }
 
-// The attribute `axis` of a call whose first argument is a tensor.
+// Returns the attribute `axis` of a call whose first argument is a tensor.
 uint16_t AxisOf(const ir::Call& call) {
   const auto& data = *ir::DynCast<ir::TensorType>(call.args[0]->type);
   int64_t axis = call.attrs.GetInt("axis");
@@ -425,7 +425,7 @@ Dim FunctionEmitter::NewSymbol(Reg reg, ViewDims& dims) {
   return Dim::Var(id, absl::StrCat("d", id));
 }
 
-// The type of `arg`, which is in `reg`, with a symbol for each dim that is not known.
+// Returns the type of `arg`, which is in `reg`, with a symbol for each dim that is not known.
 const ir::Type* FunctionEmitter::MeasuredType(const ir::Expr* arg, Reg reg, ViewDims& dims) {
   const auto& tensor = *ir::DynCast<ir::TensorType>(arg->type);
   Dims measured;
@@ -443,7 +443,7 @@ const ir::Type* FunctionEmitter::MeasuredType(const ir::Expr* arg, Reg reg, View
   return ir::MakeTensorType(tables_.arena(), std::move(measured), tensor.dtype.dtype);
 }
 
-// A symbol for an element of `arg`, which is in `reg`.
+// Returns a symbol for an element of `arg`, which is in `reg`.
 Dim FunctionEmitter::ValueOf(const ir::Expr* arg, Reg reg, int64_t element, ViewDims& dims) {
   if (ir::IsScalar(arg->type)) return NewSymbol(reg, dims);
   auto [it, is_new] = dims.values.try_emplace({reg.value, element});

@@ -80,7 +80,7 @@ class FunctionEmitter {
   absl::Status EmitIf(const ir::If& expr, const ir::Var* var, const Target& target);
   absl::Status EmitMatch(const ir::Match& match, const ir::Var* var, const Target& target);  // emit_match.cc
   void EmitEntryChecks();
-  // Whether `let` is a comparison of scalars that only `branch`, right behind it, looks at.
+  // Returns whether `let` is a comparison of scalars that only `branch`, right behind it, looks at.
   bool CanFuseCompare(const ir::Let& let, const ir::If& branch) const;
 
   // JoinTarget returns the destination of the branches of a value; Joined emits the code behind them.
@@ -98,7 +98,7 @@ class FunctionEmitter {
   // `reg` holds one: the first cell of its size that this block makes, from position `begin` on, takes it; if none
   // does, it is dropped.
   void BindShell(Reg reg, uint32_t begin);
-  // The shell that the cell made at this step takes; null if none.
+  // Returns the shell that the cell made at this step takes; null if none.
   const ir::Var* ShellFor(size_t fields) const;
   // The first cell of that many fields in `block`, from `begin` on, that no shell waits for.
   std::optional<uint32_t> NextCell(size_t fields, const Block& block, uint32_t begin) const;
@@ -114,7 +114,7 @@ class FunctionEmitter {
   absl::Status EmitSelfTailCall(const std::vector<ir::Expr*>& args);
   void MoveInParallel(std::vector<std::pair<Reg, Reg>> moves);  // {from, to}
   std::optional<Reg> LoopConstant(const Literal& literal) const;
-  // The parameter of type `type` where the next round of the loop looks for `var`.
+  // Returns the parameter of type `type` where the next round of the loop looks for `var`.
   std::optional<Reg> PreferredRegister(const ir::Var* var, TypeId type);
 
   // ---- steps (emit_step.cc): the value of `expr` to `var`, or to `target` if that is null
@@ -178,7 +178,7 @@ class FunctionEmitter {
     std::vector<Planned> planned;  // that die here: their slots may take results
   };
   absl::StatusOr<KernelArgs> TakeKernelArgs(const ir::Call& call);
-  // The bytes of an output that lives in the arena; nullopt if it does not.
+  // Returns the bytes of an output that lives in the arena; nullopt if it does not.
   std::optional<int64_t> PlannedBytes(const KernelTensor& output, TypeId type, const ir::Var* var);
   uint32_t SlotFor(const KernelDesc& kernel, size_t result, int64_t bytes, KernelArgs& args);
   // One variable per output; a null one is the value of the step and goes to `target`.
@@ -201,7 +201,7 @@ class FunctionEmitter {
   // ---- results
   // The type the value is wanted at, where it is built rather than computed.
   TypeId WantedType(const ir::Expr* expr, const ir::Var* var, const Target& target);
-  // The register for a result of `type` bound to `var` or going to `target`.
+  // Returns the register for a result of `type` bound to `var` or going to `target`.
   Reg Destination(const ir::Var* var, const Target& target, TypeId type);
   // Binds `var` to `reg`, or passes `reg` on to the target (checking its shape, returning).
   absl::Status Deliver(Reg reg, TypeId type, const ir::Var* var, const Target& target);
@@ -213,7 +213,7 @@ class FunctionEmitter {
 
   void Mark(ir::Span span);
   TypeId TypeOf(const ir::Expr* expr) { return tables_.types().Lower(expr->type); }
-  // Whether the register holds a count of its cell.
+  // Returns whether the register holds a count of its cell.
   bool Owns(Reg reg) {
     const RegisterDesc& desc = registers_.desc(reg);
     return !desc.planned && tables_.types().is_pointer(desc.type);

@@ -51,12 +51,12 @@ class ProgramTables {
   const KernelDesc& kernel(KernelId id) const { return program_.executable.kernels[id.value]; }
   const FunctionDesc& function(FunctionId id) const { return program_.executable.functions[id.value]; }
 
-  // The id of a global function, declared with its parameter and result types on first mention.
+  // Returns the id of a global function, declared with its parameter and result types on first mention.
   FunctionId GlobalFunction(const ir::GlobalFunction& global);
   FunctionId GlobalByName(const std::string& name);
-  // Whether a call of `name` in tail position keeps the frame of `caller`. Calls from the program to the Prelude do, so
-  // that a backtrace from inside the Prelude shows the program. Callees with function parameters are exempt: they may
-  // call the program back, and such loops must run in constant stack space.
+  // Returns whether a call of `name` in tail position keeps the frame of `caller`. Calls from the program to the
+  // Prelude do, so that a backtrace from inside the Prelude shows the program. Callees with function parameters are
+  // exempt: they may call the program back, and such loops must run in constant stack space.
   bool KeepsCaller(const std::string& name, const ir::Function& caller) const;
   // Declares the code of a closure; the layout of its cells.
   LayoutId ClosureLayout(PendingFunction pending);

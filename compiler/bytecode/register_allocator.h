@@ -28,7 +28,7 @@ class RegisterAllocator {
   const std::vector<RegisterDesc>& registers() const { return registers_; }
   bool overflowed() const { return overflowed_; }
 
-  // A slot of `bytes` (rounded up to 64) in the activation's arena.
+  // Returns a slot of `bytes` (rounded up to 64) in the activation's arena.
   uint32_t AllocateSlot(int64_t bytes);
   void FreeSlot(uint32_t offset);
   uint32_t arena_bytes() const { return arena_bytes_; }

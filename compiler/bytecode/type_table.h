@@ -27,7 +27,7 @@ class TypeTable {
   TypeId Lower(const ir::Type* type);
   TypeId Scalar(DataType dtype);
   TypeId Tensor(DataType dtype, const Dims& dims);  // a scalar if rank 0
-  // The memory of a cell of that many fields.
+  // Returns the memory of a cell of that many fields.
   TypeId Shell(size_t fields);
 
   const TypeDesc& desc(TypeId id) const { return executable_.types[id.value]; }

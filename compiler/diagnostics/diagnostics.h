@@ -28,7 +28,7 @@ enum class DiagnosticKind : uint16_t {
 std::span<const DiagnosticKind> AllDiagnosticKinds();
 // "an operand of another dtype than the operator takes".
 std::string_view DiagnosticSummary(DiagnosticKind kind);
-// A program that causes it; empty where the table has none.
+// Returns a program that causes it; empty where the table has none.
 std::string_view DiagnosticExample(DiagnosticKind kind);
 // "DTypeMismatch".
 std::string_view DiagnosticName(DiagnosticKind kind);
@@ -63,8 +63,8 @@ class SourceMap {
  public:
   // Returns the id for spans (1, 2, ...). `name` is a path or "<argument>".
   uint32_t Add(std::string name, std::string text);
-  // The span of what an importer made from `origin`, "node `MatMul_3` of model.onnx". Messages and backtraces show that
-  // in place of a line and a column.
+  // Returns the span of what an importer made from `origin`, "node `MatMul_3` of model.onnx". Messages and backtraces
+  // show that in place of a line and a column.
   ir::Span AddOrigin(std::string origin);
   // Marks the text of `source` from `offset` up to the next mark as coming from `origin`; "" ends a mark. Marks are
   // made in the order of the text; one before the last is ignored, as happens if a text is read twice.

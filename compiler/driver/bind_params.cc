@@ -22,7 +22,7 @@ namespace {
 
 using diagnostics::DiagnosticKind;
 
-// The name of a tensor as an identifier: "encoder.0.w" -> "encoder_0_w".
+// Returns the name of a tensor as an identifier: "encoder.0.w" -> "encoder_0_w".
 std::string AsIdentifier(std::string_view name) {
   std::string result(name);
   for (char& c : result) {
@@ -60,7 +60,7 @@ class Binder {
                        [](const Candidate& candidate) { return candidate.file->binds_main; });
   }
 
-  // The tensor for `var`; null after an error was reported.
+  // Returns the tensor for `var`; null after an error was reported.
   const Literal* Find(const ir::Var* var) {
     auto similar = by_identifier_.find(AsIdentifier(var->name));
     if (similar == by_identifier_.end()) {

@@ -28,11 +28,11 @@ class Calibration {
                                                              const QuantizeRuntime& runtime,
                                                              diagnostics::Diagnostics& diagnostics);
 
-  // The activations of each site. Results are those of the program: its control flow is the same.
+  // Returns the activations of each site. Results are those of the program: its control flow is the same.
   absl::StatusOr<std::vector<quantize::Observations>> Observe(const std::vector<quantize::Site>& sites) const;
   // Compiles another form of the program. Returns the error of its results.
   absl::StatusOr<double> ErrorOf(const ir::Module& module) const;
-  // The same with its time beside that in floats.
+  // Returns the same with its time beside that in floats.
   absl::StatusOr<WholeReport> Whole(const ir::Module& module) const;
 
  private:

@@ -161,7 +161,7 @@ absl::Status AddPtxTarget(const std::string& text, const codegen::PtxTarget& tar
   return absl::OkStatus();
 }
 
-// The CPUs and NVIDIA's GPUs that `text` names, between commas. Without a CPU it is the one of this machine.
+// Returns the CPUs and NVIDIA's GPUs that `text` names, between commas. Without a CPU it is the one of this machine.
 absl::StatusOr<Targets> ParseTargets(const std::string& text) {
   Targets result;
   std::vector<codegen::HostTarget>& targets = result.hosts;
@@ -192,7 +192,7 @@ absl::StatusOr<Targets> ParseTargets(const std::string& text) {
   return result;
 }
 
-// The targets of `options`, which must be possible together with its devices.
+// Returns the targets of `options`, which must be possible together with its devices.
 absl::StatusOr<Targets> ReadTargets(const CompileOptions& options, const passes::DeviceRules& devices) {
   if (options.host_fallback && devices.kinds().empty()) {
     return absl::InvalidArgumentError(
@@ -351,7 +351,7 @@ absl::StatusOr<PreparedProgram> Prepare(ir::Module module, diagnostics::Diagnost
   return program;
 }
 
-// The passes from `from` on (empty: all), and everything after them.
+// Returns the passes from `from` on (empty: all), and everything after them.
 absl::StatusOr<CompiledProgram> CompileRest(PreparedProgram prepared, std::string_view from,
                                             const passes::DeviceRules& devices, const Targets& targets,
                                             diagnostics::Diagnostics& diagnostics, const CompileOptions& options) {

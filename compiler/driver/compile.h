@@ -104,7 +104,7 @@ absl::StatusOr<ir::Module> ParseAndType(uint32_t source, diagnostics::Diagnostic
                                         BoundWeights* weights = nullptr, std::span<const ParamFile> read_files = {},
                                         ProgramFiles* files = nullptr);
 
-// The same of a module that is not text.
+// Returns the same of a module that is not text.
 absl::StatusOr<ir::Module> TypeModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
                                       const std::vector<std::string>& params_files = {},
                                       BoundWeights* weights = nullptr, std::span<const ParamFile> read_files = {});
@@ -118,13 +118,13 @@ absl::StatusOr<ir::Module> PrepareEvaluation(const ir::Module& typed, const std:
 // Reports errors in the instances of polymorphic functions that are reachable from the default entries.
 absl::Status CheckInstances(const ir::Module& module, diagnostics::Diagnostics& diagnostics);
 
-// A type parameter that prevents `function` from being an entry, or null. Extents of an entry may be symbolic; types,
-// shapes and dtypes may not.
+// Returns a type parameter that prevents `function` from being an entry, or null. Extents of an entry may be symbolic;
+// types, shapes and dtypes may not.
 const ir::TypeParam* OpenTypeParam(const ir::Function& function);
 
-// The entries of a program that names none, in source order: `main`, functions that no other function refers to, and
-// the first function of each cycle that is otherwise unreachable. Polymorphic functions are never entries. All other
-// code is reachable from these. REQUIRES: a typed module.
+// Returns the entries of a program that names none, in source order: `main`, functions that no other function refers
+// to, and the first function of each cycle that is otherwise unreachable. Polymorphic functions are never entries. All
+// other code is reachable from these. REQUIRES: a typed module.
 std::vector<std::string> DefaultEntries(const ir::Module& module);
 
 }  // namespace rvm::driver

@@ -34,7 +34,7 @@ Result CompileText(std::string_view text, const CompileOptions& options = {}) {
   return {std::move(program), diagnostics.Render()};
 }
 
-// The value of an entry, or the error.
+// Returns the value of an entry, or the error.
 std::string ValueOf(const CompiledProgram& compiled, std::string_view entry, const std::vector<Value>& args) {
   auto program = vm::Program::Link(compiled.executable, {.allow_native = true});
   if (!program.ok()) return program.status().ToString();

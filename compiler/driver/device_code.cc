@@ -42,7 +42,7 @@ class CodeMaker {
   virtual absl::StatusOr<DeviceCode::Kernel> Add(uint32_t number) = 0;
   // The code of all kernels that were added, and the features that it needs.
   virtual absl::Status Finish(DeviceCode& code) = 0;
-  // Whether some kernel does more than code of the same target for earlier devices can.
+  // Returns whether some kernel does more than code of the same target for earlier devices can.
   virtual bool IsNeeded() const { return true; }
 
  protected:

@@ -23,7 +23,7 @@ namespace {
 
 absl::Status WrongRequest(const std::string& message) { return absl::InvalidArgumentError(message); }
 
-// Whether values of the type have floating-point tensors in them.
+// Returns whether values of the type have floating-point tensors in them.
 bool HasFloats(const ir::Type* type, absl::flat_hash_set<const ir::AdtDef*>& seen) {
   auto any = [&](const auto& types) {
     return std::any_of(types.begin(), types.end(), [&](const ir::Type* part) { return HasFloats(part, seen); });

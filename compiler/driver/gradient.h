@@ -19,9 +19,9 @@ struct GradientRequest {
   bool reads_imports = false;
 };
 
-// The text of a program with the function `@NAME_grad`, which takes what `@NAME` takes and gives its result and a tuple
-// of the gradients by `parameters`, in the order of the request; and of what that function needs. No `grad` is left in
-// it, function literals are called in place, constants folded and dead code is gone.
+// Returns the text of a program with the function `@NAME_grad`, which takes what `@NAME` takes and gives its result and
+// a tuple of the gradients by `parameters`, in the order of the request; and of what that function needs. No `grad` is
+// left in it, function literals are called in place, constants folded and dead code is gone.
 //
 // `source`: the id of a Relay text. Errors in it, and of gradients that cannot be taken, are reported to `diagnostics`,
 // and the status only counts them; for a wrong request it has a message.

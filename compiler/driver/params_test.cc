@@ -22,7 +22,7 @@ void Put(Bytes& out, uint64_t value, int bytes) {
 }
 void Append(Bytes& out, const std::string& text) { out.insert(out.end(), text.begin(), text.end()); }
 
-// A zip archive of stored entries.
+// Returns a zip archive of stored entries.
 Bytes ZipOf(const std::vector<std::pair<std::string, Bytes>>& entries) {
   Bytes out, directory;
   for (const auto& [name, content] : entries) {
@@ -61,7 +61,7 @@ Bytes TestNpz() {
                 {"notes.txt", {1, 2, 3}},
                 {"layer.0.bias.npy", EncodeNpy(Floats({2}, {5, 6}))}});
 }
-// The predecessor's `.params`: "w", two floats, and "n.b", an int64.
+// Returns the predecessor's `.params`: "w", two floats, and "n.b", an int64.
 Bytes TestTensorList() {
   Bytes out;
   Put(out, 0xF7E58D4F05049CB7, 8), Put(out, 0, 8), Put(out, 2, 8);

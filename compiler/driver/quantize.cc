@@ -50,7 +50,7 @@ class Planner {
   Planner(const QuantizeRequest& request, quantize::WeightStore& weights, SiteTimer& timer)
       : request_(request), weights_(weights), timer_(timer) {}
 
-  // The plan of a site in the scheme of the request, or in floats. The report has the site's activations.
+  // Returns the plan of a site in the scheme of the request, or in floats. The report has the site's activations.
   absl::StatusOr<SitePlan> Plan(const Site& site, SiteReport& report) {
     SitePlan plan = {.scheme = request_.scheme, .group = request_.group};
     if (std::string reason = WhyFloat(site, report); !reason.empty()) return Float(reason, report);
@@ -166,7 +166,7 @@ int64_t BytesOf(const std::vector<Site>& sites) {
   return bytes;
 }
 
-// The bytes of the weights as they are planned; those that several sites share in one form count once.
+// Returns the bytes of the weights as they are planned; those that several sites share in one form count once.
 int64_t BytesAfter(const std::vector<Site>& sites, const std::vector<SiteReport>& reports) {
   std::set<std::pair<const void*, Scheme>> known;
   int64_t bytes = 0;
@@ -216,7 +216,7 @@ class Search {
     return calibration_.ErrorOf(quantize::Realize(module_, sites_, plans, weights_));
   }
 
-  // The sites that are quantised, by the error that each causes alone, the greatest first.
+  // Returns the sites that are quantised, by the error that each causes alone, the greatest first.
   absl::StatusOr<std::vector<size_t>> ByError(const std::vector<SitePlan>& plans) {
     std::vector<size_t> order;
     for (size_t i = 0; i < plans.size(); ++i) {
@@ -256,7 +256,7 @@ absl::Status CheckRequest(const QuantizeRequest& request, const QuantizeRuntime&
   return absl::OkStatus();
 }
 
-// The program between inlining and lambda lifting, in A-normal form, with normalisations in weights.
+// Returns the program between inlining and lambda lifting, in A-normal form, with normalisations in weights.
 absl::StatusOr<PreparedProgram> PrepareForSites(ir::Module module, diagnostics::Diagnostics& diagnostics,
                                                 CompileOptions options, BoundWeights& weights) {
   options.opt_level = std::max(options.opt_level, 2);

@@ -95,7 +95,7 @@ absl::StatusOr<QuantizedProgram> QuantizeModule(ir::Module module, diagnostics::
                                                 const CompileOptions& options, const QuantizeRequest& request,
                                                 const QuantizeRuntime& runtime);
 
-// The executable of a quantised program.
+// Returns the executable of a quantised program.
 absl::StatusOr<CompiledProgram> CompileQuantized(QuantizedProgram program, diagnostics::Diagnostics& diagnostics,
                                                  const CompileOptions& options);
 

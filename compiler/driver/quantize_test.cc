@@ -70,7 +70,7 @@ class RandomNetwork {
     return absl::StrCat("%", name);
   }
 
-  // A layer of `x`, which has rows of `width` elements and whose result has as many as `width` is then.
+  // Returns a layer of `x`, which has rows of `width` elements and whose result has as many as `width` is then.
   std::string Layer(const std::string& x, int64_t& width) {
     const int64_t next = 8 * Pick(1, 6);
     switch (Pick(0, 5)) {
@@ -157,7 +157,7 @@ absl::StatusOr<Literal> ResultOf(PreparedProgram program, const CompileOptions& 
   return value.tensor();
 }
 
-// The norm of the difference divided by that of `b`.
+// Returns the norm of the difference divided by that of `b`.
 double Difference(const Literal& a, const Literal& b) {
   double difference = 0, all = 0;
   for (int64_t i = 0; i < b.num_elements(); ++i) {

@@ -22,7 +22,7 @@ namespace {
 using quantize::Site;
 using quantize::SiteKind;
 
-// The extents of the operand in the measured program.
+// Returns the extents of the operand in the measured program.
 Shape MeasuredShape(const ir::TensorType& type, const std::map<std::string, int64_t>& dims) {
   Shape shape;
   for (const Dim& dim : type.shape.dims) {

@@ -11,7 +11,7 @@
 namespace rvm::importing {
 namespace {
 
-// The option that gives `axis` of `x` an extent: "--shape x=n,N".
+// Returns the option that gives `axis` of `x` an extent: "--shape x=n,N".
 std::string ShapeOption(Steps& c, Operand x, int64_t axis) {
   if (x->name.empty()) return "give the extents of the inputs that decide it: --shape INPUT=EXTENT,...";
   std::string option = absl::StrCat("give it as a number N: --shape ", x->name, "=");

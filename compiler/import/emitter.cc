@@ -357,7 +357,7 @@ builder::Value Emitter::Scalar(const Dim& dim) {
   RVM_UNREACHABLE("not a binary dim");
 }
 
-// The step of a value that has none yet, added to the current block.
+// Returns the step of a value that has none yet, added to the current block.
 builder::Value Emitter::Spell(Operand operand) {
   if (operand->whole != nullptr) return Use(operand->whole).Field(operand->index);
   if (operand->elements) {

@@ -70,7 +70,7 @@ struct OperandNode {
   bool is_placeholder = false;       // stands for what could not be imported
 };
 
-// Whether `dim` is a long expression: such an extent is read from the tensor that has it.
+// Returns whether `dim` is a long expression: such an extent is read from the tensor that has it.
 bool IsLongDim(const Dim& dim);
 
 class Emitter {
@@ -89,7 +89,7 @@ class Emitter {
   Operand Tuple(std::vector<Operand> fields);
   Operand Field(Operand tuple, uint32_t index);
   Operand Placeholder();
-  // A step, parameter or global that was made elsewhere. Unknown extents of `type` get dims of their own.
+  // Returns a step, parameter or global that was made elsewhere. Unknown extents of `type` get dims of their own.
   Operand Bound(builder::Value value, const ir::Type* type);
 
   // ---- types
@@ -97,7 +97,7 @@ class Emitter {
   const Dims& DimsOf(Operand operand);
   DataType DTypeOf(Operand operand);
   int64_t RankOf(Operand operand) { return static_cast<int64_t>(DimsOf(operand).size()); }
-  // The extent of an axis, counted from the end where negative; a mistake if there is none.
+  // Returns the extent of an axis, counted from the end where negative; a mistake if there is none.
   Dim ExtentOf(Operand operand, int64_t axis);
   const ir::Type* TensorType(Dims dims, DataType dtype) { return ir::MakeTensorType(arena_, std::move(dims), dtype); }
   // For an annotation: extents that the program has no name for are `?`.
@@ -118,14 +118,14 @@ class Emitter {
   const ir::Type* TupleOf(std::vector<const ir::Type*> fields);
   // Returns the element type of a list or an option; null for other types.
   const ir::Type* ElementType(const ir::Type* type, std::string_view adt) const;
-  // A dim that the program knows by name. PlaceNames says which parameters have such extents.
+  // Returns a dim that the program knows by name. PlaceNames says which parameters have such extents.
   Dim NameDim(std::string_view name);
   void PlaceNames(Operand parameter);
   bool IsNamed(const Dim& dim) const { return named_.contains(dim.id()); }
 
   // ---- steps
   Operand Op(std::string_view name, std::vector<Operand> args, ir::Attrs attrs = {});
-  // The same where the importer knows more of the result's shape than the type rule can say.
+  // Returns the same where the importer knows more of the result's shape than the type rule can say.
   Operand OpAs(Dims dims, std::string_view name, std::vector<Operand> args, ir::Attrs attrs = {});
   Operand Call(const builder::Value& callee, const std::vector<Operand>& args, const ir::Type* result);
   builder::Value Use(Operand operand);
@@ -144,8 +144,8 @@ class Emitter {
     Operands rests;           // what is left of each at `index`; empty while types are derived
   };
   std::vector<LoopReads>& loop_reads() { return loop_reads_; }
-  // The rest of `list` at `index` if that is the index of a loop around this, whose steps then hand the rest on. While
-  // types are derived, notes that the loop reads `list` and returns it. Null if the list must be searched.
+  // Returns the rest of `list` at `index` if that is the index of a loop around this, whose steps then hand the rest
+  // on. While types are derived, notes that the loop reads `list` and returns it. Null if the list must be searched.
   Operand ReadInStep(Operand list, Operand index);
   // Operands of Backwards that steps used while only types were derived.
   const Operands& needed_lists() const { return needed_lists_; }

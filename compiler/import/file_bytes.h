@@ -20,8 +20,8 @@ struct FileBytes {
   Bytes bytes;
   std::shared_ptr<const void> owner;
 };
-// The elements of a tensor, which share memory with the file where somebody owns it and they are aligned as kernels
-// want them. REQUIRES: as many bytes as that shape has.
+// Returns the elements of a tensor, which share memory with the file where somebody owns it and they are aligned as
+// kernels want them. REQUIRES: as many bytes as that shape has.
 Literal WrapElements(DataType dtype, Shape shape, FileBytes elements);
 
 // Gives the file at a path relative to the model's. Null where there are none.

@@ -79,7 +79,7 @@ class Table {
   std::optional<uint64_t> Place(int field) const;
   // Returns where the elements of a vector of offsets point to.
   std::vector<uint64_t> Offsets(int field) const;
-  // The bytes of the vector at `at`.
+  // Returns the bytes of the vector at `at`.
   Bytes ElementsAt(uint64_t at, uint64_t size) const;
 
   Buffer* buffer_ = nullptr;

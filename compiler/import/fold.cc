@@ -62,7 +62,7 @@ bool IsSymbolic(Operand operand) {
   return std::any_of(operand->fields.begin(), operand->fields.end(), IsSymbolic);
 }
 
-// The elements of an integer tensor as dims; nullopt for other operands.
+// Returns the elements of an integer tensor as dims; nullopt for other operands.
 std::optional<ops::DimTensor> ElementsOf(Operand operand) {
   if (operand->constant) return ops::ToDimTensor(*operand->constant);
   const auto* tensor = ir::DynCast<ir::TensorType>(operand->type);

@@ -62,7 +62,7 @@ std::string ListOf(std::string_view Format::* field) {
   return list;
 }
 
-// The path of that file, for a folder.
+// Returns the path of that file, for a folder.
 std::string FileOf(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) return path;

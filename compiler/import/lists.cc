@@ -25,7 +25,7 @@ Pattern NilPattern() { return Pattern::Of("Nil"); }
 Pattern ConsPattern(Pattern first, Pattern rest) { return Pattern::Of("Cons", {std::move(first), std::move(rest)}); }
 Pattern FirstAndRest() { return ConsPattern(Pattern::Var("x"), Pattern::Var("rest")); }
 
-// A pattern's variables as operands.
+// Returns a pattern's variables as operands.
 Operands Bind(Emitter& emit, builder::Values values, std::vector<const ir::Type*> types) {
   Operands operands;
   for (size_t i = 0; i < values.size(); ++i) operands.push_back(emit.Bound(values[i], types[i]));

@@ -19,10 +19,10 @@ using FunctionBody = absl::FunctionRef<builder::Value(const builder::Value& self
 builder::Value DefineFunction(Emitter& emit, std::string_view name, const std::vector<const ir::Type*>& params,
                               const ir::Type* result, FunctionBody body);
 
-// The empty list. Its element type is found where it is used.
+// Returns the empty list. Its element type is found where it is used.
 Operand EmptyList(Steps& c);
 bool IsEmptyList(Steps& c, Operand list);
-// The empty list of the type `type`.
+// Returns the empty list of the type `type`.
 Operand Nil(Steps& c, const ir::Type* type);
 Operand ListOf(Steps& c, const Operands& elements);
 builder::Value Cons(Emitter& emit, const builder::Value& first, const builder::Value& rest);

@@ -230,7 +230,7 @@ class Loop {
     return WidenElements(c_, grows_[i] ? Reversed(c_, value) : value, types_[i]);
   }
 
-  // The loop as a function, called.
+  // Returns the loop as a function, called.
   builder::Value Call(const std::vector<const ir::Type*>& results) {
     // Steps that the body needs and that stand outside are made outside.
     if (limit_ != nullptr) emit_.Use(limit_);
@@ -264,7 +264,7 @@ class Loop {
         [&] { return emit_.InBlock([&] { return Pack(emit_, all); }); });
   }
 
-  // A step, and the call of the loop for the next one.
+  // Returns a step, and the call of the loop for the next one.
   builder::Value Again(const builder::Value& self, Operand index, const Operands& all, const Operands& rests) {
     size_t size = types_.size();
     Operands state(all.begin(), all.begin() + static_cast<ptrdiff_t>(size));

@@ -35,7 +35,7 @@ Rolled Roll(Steps& c, Operand limit, Operand condition, const Operands& state, S
 
 // Rows as StackRows wants them: with a first axis of extent 1.
 Operands WithFirstAxis(Steps& c, Operands rows);
-// The rows of a loop as a tensor with a new first axis.
+// Returns the rows of a loop as a tensor with a new first axis.
 Operand StackRows(Steps& c, const Rolled& rolled, size_t row);
 
 }  // namespace rvm::importing

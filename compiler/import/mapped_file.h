@@ -9,8 +9,8 @@
 
 namespace rvm::importing {
 
-// The file at `path`. kNotFound with the system's reason; kInvalidArgument where it is no file, or a pointer of Git
-// LFS.
+// Returns the file at `path`. kNotFound with the system's reason; kInvalidArgument where it is no file, or a pointer of
+// Git LFS.
 absl::StatusOr<FileBytes> MapFile(const std::string& path);
 
 // The whole pages of `part` of a mapped file are given back; the system reads them again when they are used.

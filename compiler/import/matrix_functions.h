@@ -26,9 +26,9 @@ Term RowNumbers(const Term& a);
 Term ColumnNumbers(const Term& a);
 Dim RowsOf(const Term& a);
 Dim ColumnsOf(const Term& a);
-// The number of diagonal elements, an int64 scalar.
+// Returns the number of diagonal elements, an int64 scalar.
 Operand DiagonalSize(const Term& a);
-// The first axes, columns or rows of a matrix.
+// Returns the first axes, columns or rows of a matrix.
 Term FirstColumns(const Term& a, const Dim& count);
 Term FirstRows(const Term& a, const Dim& count);
 // Sums over an axis, counted from the end.
@@ -40,7 +40,7 @@ Term Identities(const Term& like, const Dim& columns);
 // Rows, or columns, of `b` in that order, which differs between batches.
 Term RowsInOrder(const Term& b, const Term& order);
 Term ColumnsInOrder(const Term& b, const Term& order);
-// The elements of `vector` in that order.
+// Returns the elements of `vector` in that order.
 Term InOrder(const Term& vector, const Term& order);
 
 // ---- linear systems (linear_systems.cc)
@@ -55,7 +55,7 @@ Factored LuFactor(const Term& a, bool exchanges = true);
 // 1 or -1 for each matrix: the determinant of P.
 Term PermutationSign(const Term& pivots);
 Term Determinant(const Factored& lu);
-// The order of `rows` rows that the exchanges give.
+// Returns the order of `rows` rows that the exchanges give.
 Term OrderOf(const Term& pivots, const Dim& rows);
 // 0, or the number of the first element of the diagonal that `is_wrong`, counted from 1, as int32.
 Term FirstWrong(const Term& is_wrong);
@@ -66,7 +66,7 @@ Term SolveFactored(const Factored& lu, const Term& b, bool is_transposed = false
 Term Inverse(const Term& a);
 // L of A = L L^T, from the lower triangle of A; NaN from the first column on that shows A not positive definite.
 Term Cholesky(const Term& a);
-// A to a power above 0.
+// Returns a to a power above 0.
 Term PowerOf(const Term& a, int64_t exponent);
 Term Exponential(const Term& a);
 
@@ -77,7 +77,7 @@ struct Orthogonal {
   Term q, r, reflectors, taus;
 };
 Orthogonal QrFactor(const Term& a);
-// The product of packed reflections times `b`; the transposed product if `transposes`.
+// Returns the product of packed reflections times `b`; the transposed product if `transposes`.
 Term ApplyReflectors(const Term& reflectors, const Term& taus, const Term& b, bool transposes);
 // Ascending eigenvalues and the vectors of symmetric matrices, by Jacobi's rotations.
 struct Eigen {
@@ -90,7 +90,8 @@ struct Singular {
   Term u, values, v;
 };
 Singular SingularValues(const Term& a);
-// The columns of `u`, which are orthonormal or 0, with others in place of the latter and behind, up to a square matrix.
+// Returns the columns of `u`, which are orthonormal or 0, with others in place of the latter and behind, up to a square
+// matrix.
 Term Completed(const Term& u);
 
 }  // namespace rvm::importing::matrix

@@ -6,7 +6,7 @@
 namespace rvm::importing::matrix {
 namespace {
 
-// The axis that counts from the end.
+// Returns the axis that counts from the end.
 int64_t AxisOf(const Term& x, int64_t axis) { return x.steps().RankOf(x) + axis; }
 
 Term Take(const Term& a, Operand index, int64_t axis) {

@@ -108,7 +108,7 @@ Term Rotated(const Term& a, const Term& partners, const Rotation& rotation) {
   return a * AsRow(rotation.cosine) + ColumnsInOrder(a, partners) * AsRow(rotation.sine);
 }
 
-// The order that sorts the values of each batch.
+// Returns the order that sorts the values of each batch.
 Term Sorted(const Term& values, bool is_ascending) {
   Steps& c = values.steps();
   return {c,

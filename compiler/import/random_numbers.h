@@ -9,7 +9,7 @@
 
 namespace rvm::importing {
 
-// The key made of an integer scalar (docs/operators.md describes its words).
+// Returns the key made of an integer scalar (docs/operators.md describes its words).
 Operand KeyOfSeed(Steps& c, Operand seed);
 
 // Splits `key`: returns a key for one draw, and stores the one for the draws behind it in `key`.

@@ -9,7 +9,7 @@ namespace {
 
 bool Same(const Dim& a, const Dim& b) { return CompareDims(a, b) == DimEquality::kEqual; }
 
-// The product of `dims` as one of numbers and of dims that are no products.
+// Returns the product of `dims` as one of numbers and of dims that are no products.
 Dims Factors(const Dims& dims) {
   Dims factors, rest(dims.rbegin(), dims.rend());
   while (!rest.empty()) {

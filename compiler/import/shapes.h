@@ -18,7 +18,7 @@ std::vector<int64_t> AllAxes(int64_t rank);
 Dim Product(std::span<const Dim> dims);
 // The extent that makes `to`, without its element `inferred`, hold as many elements as `shape`.
 Dim InferExtent(const Dims& shape, const Dims& to, size_t inferred);
-// The extent of a slice with a step of 1 or known numbers; nullopt if it is not simple.
+// Returns the extent of a slice with a step of 1 or known numbers; nullopt if it is not simple.
 std::optional<Dim> SlicedExtent(const Dim& extent, const Dim& begin, const Dim& end, int64_t step);
 
 }  // namespace rvm::importing

@@ -36,7 +36,7 @@ class Steps {
   int64_t RankOf(Operand x) { return emit_.RankOf(x); }
   DataType DTypeOf(Operand x) { return emit_.DTypeOf(x); }
   Dim ExtentOf(Operand x, int64_t axis) { return emit_.ExtentOf(x, axis); }
-  // The same without a kernel where it has that type already.
+  // Returns the same without a kernel where it has that type already.
   Operand Cast(Operand x, DataType dtype);
   Operand Reshape(Operand x, const Dims& dims);
   Operand BroadcastTo(Operand x, const Dims& dims);
@@ -53,9 +53,9 @@ class Steps {
   std::vector<int64_t> Axes(std::vector<int64_t> axes, int64_t rank);
   Operand NumElements(Operand x);  // an int64 scalar
   Operand Iota(const Dim& count);  // 0, 1, ... as int64
-  // The integers of an input that has to be known now; a mistake that names `what` if they are not.
+  // Returns the integers of an input that has to be known now; a mistake that names `what` if they are not.
   std::optional<std::vector<int64_t>> Constants(Operand x, std::string_view what);
-  // The elements of an integer vector as dims; nullopt if only the running program knows them.
+  // Returns the elements of an integer vector as dims; nullopt if only the running program knows them.
   std::optional<Dims> Symbols(Operand x);
 
   // ---- mistakes. They give placeholders, so that a converter goes on.

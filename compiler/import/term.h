@@ -20,7 +20,7 @@ class Term {
 
   Term Apply(std::string_view op) const { return {*steps_, steps_->Op(op, {operand_})}; }
   Term Apply(std::string_view op, const Term& other) const { return {*steps_, steps_->Op(op, {operand_, other})}; }
-  // A scalar constant of this term's dtype.
+  // Returns a scalar constant of this term's dtype.
   Term Like(double value) const { return {*steps_, steps_->Number(value, operand_)}; }
 
  private:
@@ -76,14 +76,14 @@ inline Term Any(const Term& condition) {
   return condition.steps().RankOf(condition) == 0 ? condition : condition.Apply("any");
 }
 
-// The polynomial with these coefficients, that of the highest power first.
+// Returns the polynomial with these coefficients, that of the highest power first.
 inline Term Horner(const Term& x, std::span<const double> coefficients) {
   Term sum = x.Like(coefficients[0]);
   for (double coefficient : coefficients.subspan(1)) sum = sum * x + coefficient;
   return sum;
 }
 
-// The series of Chebyshev polynomials with these coefficients, by Clenshaw's recurrence.
+// Returns the series of Chebyshev polynomials with these coefficients, by Clenshaw's recurrence.
 inline Term Chebyshev(const Term& y, std::span<const double> coefficients) {
   Term twice = y * 2, newer = y.Like(0), older = y.Like(0);
   for (size_t i = coefficients.size(); i-- > 1;) {

@@ -32,7 +32,7 @@ class Arena {
     return object;
   }
 
-  // A number that no other call on this arena returns, used as the identity of a variable.
+  // Returns a number that no other call on this arena returns, used as the identity of a variable.
   int64_t NextId() { return next_id_++; }
 
  private:

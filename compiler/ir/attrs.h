@@ -46,7 +46,7 @@ struct AttrValue {
   std::string ToString() const;
 };
 
-// A list of integers.
+// Returns a list of integers.
 inline AttrValue::List IntList(std::span<const int64_t> values) { return {values.begin(), values.end()}; }
 
 // `text` in quotes with escapes, as Relay writes strings.
@@ -76,7 +76,7 @@ class Attrs {
   const std::string& GetString(std::string_view name) const;
   std::vector<int64_t> GetInts(std::string_view name) const;  // an integer counts as a list of one
   bool IsNone(std::string_view name) const;                   // absent counts as None
-  // Whether both have the same entries, in any order; spans are ignored.
+  // Returns whether both have the same entries, in any order; spans are ignored.
   bool operator==(const Attrs& other) const;
 
  private:

@@ -31,7 +31,7 @@ class Builder {
 
   // ---- variables
   ir::Var* Var(std::string_view name, const Type* type) const;
-  // A variable whose type is also printed as its annotation, as parameters need.
+  // Returns a variable whose type is also printed as its annotation, as parameters need.
   ir::Var* DeclaredVar(std::string_view name, const Type* type) const;
   ir::VarExpr* Use(ir::Var* var) const;
   // Appends `let name = value` to `chain` and returns a use of the variable.
@@ -54,12 +54,12 @@ class Builder {
 
   // ---- calls
   ir::GlobalExpr* Global(std::string name, const Type* type) const;
-  // The constructor with the type arguments of `type`, an instance of its ADT.
+  // Returns the constructor with the type arguments of `type`, an instance of its ADT.
   ir::ConstructorExpr* Constructor(const ir::Constructor* constructor, const AdtType* type) const;
   // REQUIRES: the callee has a function type without type parameters, or `type` is given.
   ir::Call* Call(Expr* callee, std::vector<Expr*> args) const;
   ir::Call* Call(Expr* callee, std::vector<Expr*> args, Attrs attrs, const Type* type) const;
-  // A call of an operator whose result has the type `type`; ops/build_call.h derives that type.
+  // Returns a call of an operator whose result has the type `type`; ops/build_call.h derives that type.
   ir::Call* CallOp(const ops::OpDef* op, std::vector<Expr*> args, Attrs attrs, const Type* type) const;
 
   // ---- control
@@ -80,7 +80,7 @@ class Builder {
 std::vector<const Type*> TypesOf(const std::vector<Expr*>& exprs);
 std::vector<const Type*> TypesOf(const std::vector<Var*>& vars);
 const FuncType* MakeFuncType(Arena& arena, std::vector<const Type*> params, const Type* result);
-// The types of the fields of `constructor` in a value of type `adt`.
+// Returns the types of the fields of `constructor` in a value of type `adt`.
 std::vector<const Type*> FieldTypes(Arena& arena, const Constructor& constructor, const AdtType& adt);
 
 }  // namespace rvm::ir

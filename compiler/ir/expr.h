@@ -226,7 +226,7 @@ const T* Cast(const Expr* expr) {
   return static_cast<const T*>(expr);
 }
 
-// The callee of `expr` if `expr` is a call and its callee a T; otherwise null. Also null for null.
+// Returns the callee of `expr` if `expr` is a call and its callee a T; otherwise null. Also null for null.
 template <typename T>
 const T* CalleeAs(const Expr* expr) {
   const auto* call = DynCast<Call>(expr);

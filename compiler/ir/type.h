@@ -152,7 +152,8 @@ const TensorType* MakeTensorType(Arena& arena, Dims dims, DataType dtype);
 const TensorType* MakeScalarType(Arena& arena, DataType dtype);
 const TupleType* UnitType(Arena& arena);  // ()
 
-// Whether `type` is a rank-0 tensor of a concrete dtype, a scalar, whose values are kept in registers; its dtype.
+// Returns whether `type` is a rank-0 tensor of a concrete dtype, a scalar, whose values are kept in registers; its
+// dtype.
 bool IsScalar(const Type* type);
 
 // Structural equality. Type parameters are compared by identity, those bound by function types by position. `?` equals
@@ -186,7 +187,7 @@ class TypeSubstitution {
 };
 
 std::string TypeArgToString(const TypeArg& arg);
-// The argument that replaces `param` by itself.
+// Returns the argument that replaces `param` by itself.
 TypeArg OwnArg(Arena& arena, const TypeParam& param);
 bool TypeArgsEqual(const TypeArg& a, const TypeArg& b);
 

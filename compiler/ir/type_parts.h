@@ -34,7 +34,7 @@ class TypeMapper {
   virtual DTypeTerm MapDType(const DTypeTerm& dtype) { return dtype; }
   virtual Dim MapDim(const Dim& dim) { return dim; }
 
-  // The type with all its parts mapped, including the arguments of constraints; `type` itself if none changes.
+  // Returns the type with all its parts mapped, including the arguments of constraints; `type` itself if none changes.
   const Type* MapParts(const Type* type);
 
   Arena& arena_;

@@ -43,7 +43,7 @@ class PrimitiveLowering {
   absl::StatusOr<Binding> LowerExpr(const ir::Expr* expr);
   absl::StatusOr<Binding> LowerCall(const ir::Call& call);
   static Binding LowerConstant(const ir::Constant& constant);
-  // The symbol that is element `element` of `tensor`.
+  // Returns the symbol that is element `element` of `tensor`.
   Dim ValueSymbol(const te::Tensor& tensor, int64_t element);
   // `derived` with the extents that `type`, the type of a call whose shape an argument decides, says in constants and
   // in variables of the parameters' types: values of elements are known only when the kernel is called.

@@ -27,7 +27,7 @@ std::optional<Linear> CombineLinear(BinaryOp op, const Linear& a, const Linear& 
 
 bool IsInt(const Expr& e, int64_t value) { return e->kind == ExprKind::kIntConst && e->int_value == value; }
 
-// The extent that a te::BroadcastIndex depends on: the index is 0 where the extent is 1.
+// Returns the extent that a te::BroadcastIndex depends on: the index is 0 where the extent is 1.
 const Expr* BroadcastExtent(const ExprNode& node) {
   if (node.kind != ExprKind::kSelect || !IsInt(node.operands[1], 0)) return nullptr;
   const Expr& condition = node.operands[0];

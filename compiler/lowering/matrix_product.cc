@@ -34,7 +34,7 @@ double ConstValue(const Expr& e) {
   return e->kind == ExprKind::kFloatConst ? e->float_value : static_cast<double>(e->int_value);
 }
 
-// The expression without conversions from float16 and bfloat16, or to them.
+// Returns the expression without conversions from float16 and bfloat16, or to them.
 const Expr& Uncast(const Expr& e) {
   const Expr* inner = &e;
   while ((*inner)->kind == ExprKind::kCast && (*inner)->operands[0].dtype().is_float()) inner = &(*inner)->operands[0];
@@ -131,7 +131,7 @@ class ProductFinder {
     return true;
   }
 
-  // The tensor that the nest stores; null if there are several.
+  // Returns the tensor that the nest stores; null if there are several.
   const schedule::NestTensor* OnlyStored() const {
     const schedule::NestTensor* stored = nullptr;
     for (const schedule::NestTensor& tensor : nest_.tensors) {
@@ -326,7 +326,7 @@ class ProductFinder {
 
 namespace {
 
-// Whether a library is faster by more than the pass over its results that a tail is.
+// Returns whether a library is faster by more than the pass over its results that a tail is.
 bool PaysForTail(const DeviceProduct& product) {
   bool is_fast = product.a.dtype.is_small_float() || product.allows_tf32;
   Dim count = product.batches * product.rows * product.columns * product.depth;

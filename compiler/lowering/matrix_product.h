@@ -13,7 +13,7 @@ namespace rvm::lowering {
 // more than it can do, as a GELU. Their own nests compute all of it, and run where there is no library.
 void AddTails(schedule::Schedule& schedule);
 
-// The nests of a schedule for a GPU that are GEMMs, batched or not, of matrices as they lie in memory, whose
+// Returns the nests of a schedule for a GPU that are GEMMs, batched or not, of matrices as they lie in memory, whose
 // results are at most scaled, and added to a matrix and to a row of biases. Products of float16 and bfloat16 are
 // rounded once, where the program may round after each operator.
 // They have a tail where AddTails gave them one.

@@ -66,8 +66,8 @@ double rvm_min_double(double x, double y) {
 }
 )";
 
-// The unsigned type in which integers wrap; those narrower than int are promoted to int, which is wide enough for their
-// sums, but not for the products of 16-bit ones.
+// Returns the unsigned type in which integers wrap; those narrower than int are promoted to int, which is wide enough
+// for their sums, but not for the products of 16-bit ones.
 const char* WrappingType(DataType dtype) { return dtype.bits == 64 ? "ulong" : "uint"; }
 
 std::string Call(const char* function, const std::string& x) { return absl::StrCat(function, "(", x, ")"); }

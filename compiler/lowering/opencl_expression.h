@@ -18,11 +18,11 @@ namespace rvm::lowering {
 const char* OpenClType(DataType dtype);        // of a value
 const char* OpenClMemoryType(DataType dtype);  // of an element
 
-// A Dim over the parameters s0, s1, ..., in parentheses where needed; long.
+// Returns a Dim over the parameters s0, s1, ..., in parentheses where needed; long.
 std::string OpenClDim(const Dim& dim);
 // `bits`: an integer, or the bits of a double.
 std::string OpenClConstant(DataType dtype, int64_t bits);
-// The element whose bits are the low ones of a ulong.
+// Returns the element whose bits are the low ones of a ulong.
 std::string OpenClFromBits(DataType dtype, const std::string& bits);
 std::string OpenClLoad(DataType dtype, const std::string& buffer, const std::string& at);
 std::string OpenClStore(DataType dtype, const std::string& buffer, const std::string& at, const std::string& value);
@@ -31,7 +31,7 @@ std::string OpenClStore(DataType dtype, const std::string& buffer, const std::st
 std::string OpenClUnary(UnaryOp op, DataType dtype, const std::string& x);
 std::string OpenClBinary(BinaryOp op, DataType dtype, const std::string& x, const std::string& y);
 std::string OpenClCast(DataType from, DataType to, const std::string& x);
-// Whether OpenClBinary converts float operands to double.
+// Returns whether OpenClBinary converts float operands to double.
 bool ComputesInFloat64(BinaryOp op, DataType dtype);
 
 // A reduction of values of `dtype` into the variable `result`.

@@ -49,7 +49,7 @@ class NestSource {
   size_t NumberOf(uint32_t buffer) const {
     return static_cast<size_t>(std::find(buffers_.begin(), buffers_.end(), buffer) - buffers_.begin());
   }
-  // The dim as an expression of parameters.
+  // Returns the dim as an expression of parameters.
   std::string DimText(const Dim& dim);
   void Line(const std::string& text) { absl::StrAppend(&out_, std::string(indent_, ' '), text, "\n"); }
   void Open(const std::string& text) {

@@ -17,7 +17,7 @@ absl::StatusOr<OpenClKernel> Translate(const std::string& text) {
   return MakeOpenClKernel(program->kernels[0], program->recipes[0]);
 }
 
-// The arguments of function `i`, as "0 6+offset".
+// Returns the arguments of function `i`, as "0 6+offset".
 std::string ArgumentsOf(const OpenClKernel& kernel, size_t i) {
   std::string text;
   for (const DeviceCall::Argument& argument : kernel.functions[i].arguments) {

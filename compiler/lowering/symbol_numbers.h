@@ -19,7 +19,7 @@ class SymbolNumbers {
     }
   }
 
-  // The dim over the numbers of its symbols. REQUIRES: they are the kernel's.
+  // Returns the dim over the numbers of its symbols. REQUIRES: they are the kernel's.
   Dim Numbered(const Dim& dim) const {
     return SubstituteDim(dim, [&](const Dim& leaf) -> std::optional<Dim> {
       if (leaf.kind() != DimKind::kVar) return std::nullopt;

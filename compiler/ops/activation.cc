@@ -133,13 +133,13 @@ Solve Atan2Relation(TypeContext& context) {
                                         : FailDType(context, 0, tensor->dtype.dtype, "a floating-point dtype");
 }
 
-// Whether the sign bit is set: -0 is negative.
+// Returns whether the sign bit is set: -0 is negative.
 Expr IsNegative(const Expr& x) {
   DataType bits = x.dtype() == kFloat64 ? kInt64 : kInt32;
   return Less(te::Bitcast(bits, x), te::IntConst(bits, 0));
 }
 
-// The arctangent of a quotient of at most 1, mapped to the octant of the point (x, y).
+// Returns the arctangent of a quotient of at most 1, mapped to the octant of the point (x, y).
 Expr Atan2(const Expr& y, const Expr& x) {
   constexpr double kPi = 3.14159265358979323846;
   Expr zero = Number(x, 0), high = te::Unary(UnaryOp::kAbs, y), wide = te::Unary(UnaryOp::kAbs, x);

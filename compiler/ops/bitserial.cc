@@ -62,7 +62,8 @@ constexpr Example kDenseExamples[] = {
 constexpr Example kConvExamples[] = {
     {"nn.bitserial_conv2d([[[[1, 0, 1]]]], [[[[1, 0]]]], kernel_size=[1, 2])", "[[[[1i16, -1i16]]]]"}};
 
-// The number of bits that an attribute gives, from 1 to `most`. Reports an error and returns nullopt for any other.
+// Returns the number of bits that an attribute gives, from 1 to `most`. Reports an error and returns nullopt for any
+// other.
 std::optional<int64_t> Bits(TypeContext& context, std::string_view name, int64_t most) {
   int64_t bits = context.attrs().GetInt(name);
   if (bits >= 1 && bits <= most) return bits;
@@ -81,7 +82,7 @@ bool AreIntegers(TypeContext& context, const Types& args) {
   return true;
 }
 
-// The `bits` lowest bits of `value`, of `dtype`.
+// Returns the `bits` lowest bits of `value`, of `dtype`.
 Expr LowestBits(const Expr& value, DataType dtype, int64_t bits) {
   Expr mask = te::IntConst(dtype, static_cast<int64_t>((uint64_t{1} << bits) - 1));
   return te::Binary(BinaryOp::kAnd, te::Cast(dtype, value), mask);
@@ -159,7 +160,7 @@ std::vector<Tensor> ComputeUnpack(const ComputeContext& context) {
 
 DataType ProductType(const te::TensorSpec& out) { return out.dtype.bits > 32 ? kInt64 : kInt32; }
 
-// The number that the bits of a weight stand for.
+// Returns the number that the bits of a weight stand for.
 Expr WeightOf(const ir::Attrs& attrs, const Expr& bits, DataType dtype) {
   if (!attrs.GetBool("unipolar")) return bits;
   int64_t most = (int64_t{1} << attrs.GetInt("weight_bits")) - 1;
@@ -203,7 +204,7 @@ Solve DenseRelation(TypeContext& context) {
   return ResultTensor(context, out, DTypeAttr(context.attrs(), "out_dtype", kInt16));
 }
 
-// The bits of the weight at (row, column) as a number, from packs (row, bit, pack).
+// Returns the bits of the weight at (row, column) as a number, from packs (row, bit, pack).
 Expr UnpackedBits(const Tensor& weight, const Expr& row, const Expr& column, int64_t bits, DataType dtype) {
   int64_t width = weight.dtype().bits;
   Expr pack = te::Binary(BinaryOp::kFloorDivide, column, te::Index(width));
@@ -239,7 +240,7 @@ std::vector<Tensor> ComputeDense(const ComputeContext& context) {
 
 // ---- convolution -------------------------------------------------------------------------
 
-// The attributes of `nn.conv2d` for those of `nn.bitserial_conv2d`.
+// Returns the attributes of `nn.conv2d` for those of `nn.bitserial_conv2d`.
 ir::Attrs PlainAttrs(const ir::Attrs& attrs) {
   ir::Attrs plain;
   for (std::string_view name : {"strides", "padding", "channels", "kernel_size", "data_layout", "kernel_layout"}) {

@@ -36,8 +36,8 @@ constexpr AttrSpec kAttrs[] = {
     {"out_layout", AttrType::kString, "\"\"", "axes of the result, as in \"NCHW4c\""},
     {"out_dtype", AttrType::kDType, "\"\"", "dtype of the result (that of data)"}};
 
-// Whether `layout` consists of `outer` and then of blocks `blocks`, each an extent followed by a letter. Reports an
-// error if not.
+// Returns whether `layout` consists of `outer` and then of blocks `blocks`, each an extent followed by a letter.
+// Reports an error if not.
 bool CheckBlocks(TypeContext& context, std::string_view attr, std::string_view outer,
                  std::initializer_list<std::pair<Dim, char>> blocks) {
   const std::string& layout = context.attrs().GetString(attr);

@@ -10,18 +10,18 @@
 
 namespace rvm::ops {
 
-// Whether one of the layouts that a convolution names has blocks.
+// Returns whether one of the layouts that a convolution names has blocks.
 bool HasBlockedLayout(const ir::Attrs& attrs);
 
 // The type relation of a convolution with blocked layouts. `op` is the name of the operator. REQUIRES: TensorArgs
 // returned kDone.
 Solve BlockedLayoutRelation(TypeContext& context, std::string_view op);
 
-// The computation of such a convolution.
+// Returns the computation of such a convolution.
 std::vector<te::Tensor> ComputeBlockedLayout(const ComputeContext& context, std::string_view op);
 
-// The call with plain layouts, between rearrangements of its arguments and its result. Null if the call is none of a
-// convolution with blocked layouts.
+// Returns the call with plain layouts, between rearrangements of its arguments and its result. Null if the call is none
+// of a convolution with blocked layouts.
 ir::Expr* WithPlainLayouts(const ir::Builder& at, const OpDef& op, const std::vector<ir::Expr*>& args,
                            const ir::Attrs& attrs);
 

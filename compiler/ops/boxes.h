@@ -21,7 +21,7 @@ using BoxCondition = std::function<te::Expr(const te::Expr& batch, const te::Exp
 
 // For each of the `dims[0]` batches, the number of its `dims[1]` boxes for which a condition holds.
 te::Tensor CountWhere(const Dims& dims, const BoxCondition& holds);
-// A stable order of the boxes of each batch: first those for which a condition holds.
+// Returns a stable order of the boxes of each batch: first those for which a condition holds.
 Order OrderWhere(const Dims& dims, const BoxCondition& holds);
 
 // Non-maximum suppression of rows of boxes in the order of their scores: for each box 0 if it is kept, that is, if it

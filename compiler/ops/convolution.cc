@@ -66,7 +66,7 @@ struct Convolution {
   int64_t groups;
 };
 
-// The attributes that determine shapes. If they do not fit, reports an error to `context` if given, and returns
+// Returns the attributes that determine shapes. If they do not fit, reports an error to `context` if given, and returns
 // nullopt.
 std::optional<Convolution> Describe(const ir::Attrs& attrs, const Dims& weight, TypeContext* context, bool transposed) {
   std::string out_layout =
@@ -111,15 +111,15 @@ std::optional<Convolution> Describe(const ir::Attrs& attrs, const Dims& weight, 
   return conv;
 }
 
-// Whether `weight` is (C, M, ...), an alternative form of the filters (C * M, 1, ...) of a depthwise convolution with C
-// groups and M output channels per input channel.
+// Returns whether `weight` is (C, M, ...), an alternative form of the filters (C * M, 1, ...) of a depthwise
+// convolution with C groups and M output channels per input channel.
 bool IsDepthwise(const Convolution& conv, const Dims& data, const Dims& weight) {
   Dim groups = conv.groups;
   return conv.groups > 1 && data[conv.data.axis('C')] == groups && weight[conv.kernel.axis('O')] == groups &&
          weight[conv.kernel.axis('I')] != Dim(1);
 }
 
-// The name of the operator, by the axes of space of its data.
+// Returns the name of the operator, by the axes of space of its data.
 std::string NameOf(const ir::Attrs& attrs, bool transposed) {
   return absl::StrCat("nn.conv", Layout(attrs.GetString("data_layout")).spatial.size(), "d",
                       transposed ? "_transpose" : "");
@@ -196,7 +196,7 @@ Phases PhasesOf(const Window& window, const Dim& extent, const Dim& out, int64_t
   return phases;
 }
 
-// The part `out` of `sums`, which may begin before it and reach beyond it.
+// Returns the part `out` of `sums`, which may begin before it and reach beyond it.
 Tensor CutPhases(const Tensor& sums, const std::vector<size_t>& axes, const std::vector<Phases>& phases,
                  const Dims& out) {
   bool same = true;

@@ -161,7 +161,7 @@ constexpr Input kGridInputs[] = {{"data", "a tuple of vectors (or scalars) of on
 constexpr AttrSpec kGridAttrs[] = {
     {"indexing", AttrType::kString, "\"ij\"", "\"ij\", or \"xy\": the first two axes exchanged"}};
 
-// The axis of the grid along which vector `i` varies.
+// Returns the axis of the grid along which vector `i` varies.
 size_t GridAxis(const ir::Attrs& attrs, size_t i, size_t count) {
   return attrs.GetString("indexing") == "xy" && count > 1 && i < 2 ? 1 - i : i;
 }

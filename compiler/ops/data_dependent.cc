@@ -67,7 +67,7 @@ bool CountDim(TypeContext& context, bool is_given, Dim& count, std::string_view 
 
 // ---- arange -------------------------------------------------------------------------
 
-// The number of elements if all arguments are constants.
+// Returns the number of elements if all arguments are constants.
 std::optional<double> KnownRange(TypeContext& context) {
   double values[3];
   for (size_t i = 0; i < 3; ++i) {
@@ -79,7 +79,7 @@ std::optional<double> KnownRange(TypeContext& context) {
   return values[2] == 0 ? HUGE_VAL : std::max(count, 0.0);
 }
 
-// The number of elements if the arguments are integers and their values are known as dims.
+// Returns the number of elements if the arguments are integers and their values are known as dims.
 std::optional<Dim> KnownCount(TypeContext& context, const Types& args) {
   std::optional<Dim> values[3];
   for (size_t i = 0; i < 3; ++i) {
@@ -154,7 +154,7 @@ Solve ArgwhereRelation(TypeContext& context) {
   return ResultTensor(context, {count, static_cast<int64_t>(args[0]->shape.dims.size())}, kInt32);
 }
 
-// Whether element `flat` of `data` is not zero.
+// Returns whether element `flat` of `data` is not zero.
 Expr IsSet(const Tensor& data, const Expr& flat) {
   return te::Binary(BinaryOp::kNotEqual, AtFlat(data, flat), te::Const(data.dtype(), 0));
 }
@@ -185,7 +185,7 @@ std::vector<Tensor> ComputeArgwhere(const ComputeContext& context) {
 
 // ---- unique ---------------------------------------------------------------------------
 
-// Whether `axis` is None or an axis of `data`; an error was reported if not.
+// Returns whether `axis` is None or an axis of `data`; an error was reported if not.
 bool CheckUniqueAxis(TypeContext& context, const ir::TensorType& data) {
   const ir::Attrs& attrs = context.attrs();
   return attrs.IsNone("axis") ||
@@ -236,14 +236,14 @@ class Items {
 
   const Dim& size() const { return size_; }
 
-  // An int64 whose order is that of the items, equal for equal items. Slices are ordered lexicographically.
+  // Returns an int64 whose order is that of the items, equal for equal items. Slices are ordered lexicographically.
   Expr Key(const Expr& item) const {
     if (!axis_) return SortKey(AtFlat(data_, item), true);
     if (data_.rank() == 1) return SortKey(data_({item}), true);
     return UnlessEmpty(slice_size_, ranks_({te::DimValue(slice_size_) - te::Index(1), item}));
   }
 
-  // The element at `i` of the data, with `item` as the index along the axis of the items.
+  // Returns the element at `i` of the data, with `item` as the index along the axis of the items.
   Expr ElementAt(std::span<const Expr> i, const Expr& item) const {
     return UnlessEmpty(size_, axis_ ? data_(With(i, *axis_, item)) : AtFlat(data_, item));
   }
@@ -280,7 +280,7 @@ struct Groups {
   explicit Groups(const Items& items)
       : size(items.size()), order({size}, 0, [&](std::span<const Expr> i) { return items.Key(i[0]); }) {}
 
-  // Whether a group begins at position `sorted` of the sorted items.
+  // Returns whether a group begins at position `sorted` of the sorted items.
   Expr Begins(const Expr& sorted) const {
     Expr before = order.KeyAt(std::array{sorted - te::Index(1)});
     Expr differs = te::Binary(BinaryOp::kNotEqual, order.KeyAt(std::array{sorted}), before);

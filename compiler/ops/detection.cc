@@ -91,7 +91,8 @@ constexpr Example kClassesExamples[] = {
      "0.8f]]], 1i64, 0.5f, 0.1f, output_format=\"tensorflow\")",
      "([[[0i64, 1i64], [-1i64, -1i64], [-1i64, -1i64]]], [[0.9f, 0f, 0f]], [1i64])"}};
 
-// The attribute as numbers. If it is not a list of numbers, reports an error to `context` if given, and returns {}.
+// Returns the attribute as numbers. If it is not a list of numbers, reports an error to `context` if given, and returns
+// {}.
 std::vector<double> Numbers(const ir::Attrs& attrs, std::string_view name, TypeContext* context = nullptr) {
   std::vector<double> numbers;
   const ir::AttrValue::List* list = attrs.Find(name)->AsList();
@@ -297,7 +298,8 @@ std::vector<Tensor> ComputeLocation(const ComputeContext& context) {
 
 // ---- proposals -----------------------------------------------------------------------
 
-// The corners (left, top, right, bottom) of the anchors of the first element; the scale varies fastest, then the ratio.
+// Returns the corners (left, top, right, bottom) of the anchors of the first element; the scale varies fastest, then
+// the ratio.
 std::vector<std::array<double, 4>> Anchors(const ir::Attrs& attrs) {
   double side = static_cast<double>(attrs.GetInt("feature_stride")), centre = 0.5 * (side - 1);
   std::vector<std::array<double, 4>> anchors;
@@ -336,7 +338,7 @@ Solve ProposalRelation(TypeContext& context) {
   return ResultTensor(context, {classes[0] * count, 5}, args[1]->dtype.dtype);
 }
 
-// The boxes (batch, h * w * anchors, 5): corners and score.
+// Returns the boxes (batch, h * w * anchors, 5): corners and score.
 Tensor ProposedBoxes(const ComputeContext& context, DataType wide) {
   const Tensor &classes = context.input(0), &deltas = context.input(1), &info = context.input(2);
   const ir::Attrs& attrs = context.attrs();

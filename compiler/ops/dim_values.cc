@@ -26,7 +26,7 @@ using Elements = std::vector<Dim>;
 
 bool IsDimType(DataType dtype) { return dtype == kInt32 || dtype == kInt64 || dtype == kBool; }
 
-// The dtype and the constant shape of a tensor type, with elements that are not known.
+// Returns the dtype and the constant shape of a tensor type, with elements that are not known.
 std::optional<DimTensor> UnknownOf(const ir::Type* type) {
   const auto* tensor = type == nullptr ? nullptr : ir::DynCast<ir::TensorType>(type);
   if (tensor == nullptr || !tensor->shape.is_dims() || !tensor->dtype.is_concrete()) return std::nullopt;
@@ -56,7 +56,8 @@ std::optional<bool> IsLess(const Dim& a, const Dim& b) {
   return IsAtMost(b, a) ? std::optional(false) : std::nullopt;
 }
 
-// The quotient or the remainder of natural numbers, which all roundings share, or of a rounding towards -infinity.
+// Returns the quotient or the remainder of natural numbers, which all roundings share, or of a rounding towards
+// -infinity.
 Dim Divided(const Dim& a, const Dim& b, bool is_remainder, bool rounds_down) {
   bool is_known = LowerBound(b).value_or(0) >= 1 && (rounds_down || IsNatural(a));
   if (!is_known) return Dim::Any();
@@ -329,7 +330,7 @@ class Call {
     return elements;
   }
 
-  // A tensor that holds the indices of its elements in `elements`, which it appends them to.
+  // Returns a tensor that holds the indices of its elements in `elements`, which it appends them to.
   static Value Places(const DimTensor& tensor, Elements& elements) {
     std::vector<int64_t> places(tensor.elements.size());
     std::iota(places.begin(), places.end(), static_cast<int64_t>(elements.size()));

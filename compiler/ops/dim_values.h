@@ -33,14 +33,14 @@ struct DimValue {
   std::vector<std::optional<DimTensor>> fields;  // one of a tensor; nullopt for a field that is not known
 };
 
-// The elements of a literal; nullopt if it has another dtype, or too many elements.
+// Returns the elements of a literal; nullopt if it has another dtype, or too many elements.
 std::optional<DimTensor> ToDimTensor(const Literal& literal);
-// A literal with these elements; nullopt unless all are constants.
+// Returns a literal with these elements; nullopt unless all are constants.
 std::optional<Literal> ToLiteral(const DimTensor& tensor);
 bool IsConstant(const DimTensor& tensor);
 
-// The value of a call of `op`. `types` are those of the arguments, null if not known. An argument without a value is
-// nullopt. nullopt if nothing is known of the result, or if its type is no tensor of constant shape.
+// Returns the value of a call of `op`. `types` are those of the arguments, null if not known. An argument without a
+// value is nullopt. nullopt if nothing is known of the result, or if its type is no tensor of constant shape.
 std::optional<DimValue> EvaluateOnDims(const OpDef& op, const ir::Attrs& attrs, std::span<const ir::Type* const> types,
                                        std::span<const std::optional<DimValue>> args, const ir::Type* result);
 
@@ -55,7 +55,7 @@ class DimEvaluator {
 
   // nullopt if the value is not known. Looks at a limited number of expressions that it has not yet evaluated.
   std::optional<DimValue> Evaluate(const ir::Expr* expr);
-  // The elements of a tensor; empty if they are not known.
+  // Returns the elements of a tensor; empty if they are not known.
   std::vector<Dim> Elements(const ir::Expr* expr);
 
  private:

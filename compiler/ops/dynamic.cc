@@ -218,7 +218,8 @@ std::optional<std::vector<size_t>> SlicedAxes(TypeContext& context, size_t rank,
   return std::nullopt;
 }
 
-// The position `at`, counted from the end if it is negative, clamped to [0, extent]; nullopt if its sign is not known.
+// Returns the position `at`, counted from the end if it is negative, clamped to [0, extent]; nullopt if its sign is not
+// known.
 std::optional<Dim> ClampedPosition(const Dim& at, const Dim& extent) {
   if (IsNatural(at)) return IsAtMost(at, extent) ? at : Min(at, extent);
   if (!IsAtMost(at, -1)) return std::nullopt;
@@ -226,7 +227,7 @@ std::optional<Dim> ClampedPosition(const Dim& at, const Dim& extent) {
   return IsNatural(from_begin) ? from_begin : Max(from_begin, 0);
 }
 
-// The extent of slice `k`, of stride 1, of an axis of extent `extent`; nullopt if its ends are not known.
+// Returns the extent of slice `k`, of stride 1, of an axis of extent `extent`; nullopt if its ends are not known.
 std::optional<Dim> KnownSlice(TypeContext& context, const Dim& extent, size_t k) {
   auto element = static_cast<int64_t>(k);
   std::optional<Dim> begin = context.KnownValue(1, element), end = context.KnownValue(2, element);

@@ -25,11 +25,11 @@ class ReferredAxes {
  public:
   explicit ReferredAxes(const Dims& in) : in_(in), rank_(static_cast<int64_t>(in.size())) {}
 
-  // The extent that element `i` copies; 0 if it refers to no axis.
+  // Returns the extent that element `i` copies; 0 if it refers to no axis.
   Dim Copied(int64_t i) const {
     return At(i, [&](int64_t axis) { return Extent(axis); });
   }
-  // The product of that extent and the next one.
+  // Returns the product of that extent and the next one.
   Dim Joined(int64_t i) const {
     return At(i, [&](int64_t axis) { return axis + 1 < rank_ ? Extent(axis) * Extent(axis + 1) : Dim(0); });
   }
@@ -92,7 +92,7 @@ class KnownReshape {
     allows_zero_ = allows_zero_ && !has_zero_;
   }
 
-  // Whether the call needs `allowzero`.
+  // Returns whether the call needs `allowzero`.
   bool allows_zero() const { return allows_zero_; }
 
   Dims Result() const {
@@ -109,12 +109,12 @@ class KnownReshape {
   }
 
  private:
-  // Whether element `i`, which is no constant, is the extent of the result also where it is 0.
+  // Returns whether element `i`, which is no constant, is the extent of the result also where it is 0.
   bool IsProven(size_t i) const {
     return LowerBound(values_[i]) >= 1 || i >= in_.size() || CompareDims(values_[i], in_[i]) == DimEquality::kEqual;
   }
 
-  // Whether element `i` copies an extent where it is 0, so that no quotient of extents depends on it.
+  // Returns whether element `i` copies an extent where it is 0, so that no quotient of extents depends on it.
   bool IsCopy(size_t i) const {
     if (!copies_ || allows_zero_ || i >= in_.size()) return false;
     return values_[i] == Dim(0) || CompareDims(values_[i], in_[i]) == DimEquality::kEqual;

@@ -34,7 +34,7 @@ struct Equation {
   Labels result;
 };
 
-// The labels of the axes of an operand of rank `rank`; nullopt if the term does not fit.
+// Returns the labels of the axes of an operand of rank `rank`; nullopt if the term does not fit.
 std::optional<Labels> ParseTerm(std::string_view term, size_t rank) {
   Labels labels;
   size_t dots = term.find("...");
@@ -109,7 +109,7 @@ std::optional<Equation> Parse(std::string_view text, const std::vector<size_t>& 
   return equation;
 }
 
-// The extent of an axis, from the extents in two operands.
+// Returns the extent of an axis, from the extents in two operands.
 Dim Joined(Label label, const Dim& a, const Dim& b) {
   if (label < 0) return Broadcast(a, b);
   return a == Dim(1) || (b.is_const() && b != Dim(1)) ? b : a;
@@ -261,7 +261,7 @@ int64_t CountDots(const Labels& labels) {
   return std::count_if(labels.begin(), labels.end(), [](Label label) { return label < 0; });
 }
 
-// The most axes of `...` that the result or an operand other than `i` has.
+// Returns the most axes of `...` that the result or an operand other than `i` has.
 int64_t MostDotsBut(size_t i, const Equation& equation) {
   int64_t most = CountDots(equation.result);
   for (size_t k = 0; k < equation.operands.size(); ++k) {

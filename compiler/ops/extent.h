@@ -15,8 +15,8 @@ bool IsExtent(const ir::Call& call);
 bool IsCheckExtent(const ir::Call& call);
 bool IsCheckAtLeast(const ir::Call& call);
 
-// The beginning of the message for a value that does not have its declared extents: "axis 0 of the result of `@f`,
-// declared `n`".
+// Returns the beginning of the message for a value that does not have its declared extents: "axis 0 of the result of
+// `@f`, declared `n`".
 std::string DeclaredExtentText(size_t axis, std::string_view of, const Dim& declared);
 
 }  // namespace rvm::ops

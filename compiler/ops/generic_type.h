@@ -19,10 +19,10 @@
 
 namespace rvm::ops {
 
-// The distinct parameters of kinds Shape and BaseType in tensors and tuples of tensors.
+// Returns the distinct parameters of kinds Shape and BaseType in tensors and tuples of tensors.
 std::vector<const ir::TypeParam*> TensorParams(std::span<const ir::Type* const> types);
 
-// Whether a type, shape or dtype in `types` (tensors and tuples of tensors) is a hole.
+// Returns whether a type, shape or dtype in `types` (tensors and tuples of tensors) is a hole.
 bool HasHole(std::span<const ir::Type* const> types);
 
 struct GenericResult {

@@ -25,7 +25,7 @@ constexpr Input kWithRule[] = {
     {"rule", "a function of the same arguments that gives the result and its pullback, as `vjp(f)` does"}};
 constexpr Input kData[] = {{"data", "a tensor"}};
 
-// The function's type, or null: it is not known yet, or an error was reported.
+// Returns the function's type, or null: it is not known yet, or an error was reported.
 const ir::FuncType* FunctionArg(TypeContext& context, Solve& solve) {
   const Type* type = context.arg(0);
   solve = Solve::kStuck;

@@ -18,11 +18,11 @@ struct Taps {
   std::optional<Term> weights;
 };
 
-// The element at `place`, a floating-point integer.
+// Returns the element at `place`, a floating-point integer.
 Taps NearestTap(Term place);
-// The two elements around the coordinate.
+// Returns the two elements around the coordinate.
 Taps LinearTaps(Term x);
-// The four around it: R. Keys, "Cubic convolution interpolation for digital image processing", 1981.
+// Returns the four around it: R. Keys, "Cubic convolution interpolation for digital image processing", 1981.
 Taps CubicTaps(Term x, double alpha);
 // Gives taps outside of an axis of `extent` elements the weight 0.
 Taps InsideOnly(Taps taps, Term extent);
@@ -38,7 +38,8 @@ Term Sampled(Term images, Term batches, const std::vector<Taps>& taps);
 // Along `axis` of x, of n elements, the place (int64) of the first greatest one of each of m ranges. `ranges` (..., m,
 // n) says which elements a range has; it broadcasts with x, whose `axis` comes last, and one axis more before it.
 Term FirstGreatest(Term x, int64_t axis, Term ranges);
-// The greatest elements of so many bins along the axes of space of `images`, NC...; the first of equal ones counts.
+// Returns the greatest elements of so many bins along the axes of space of `images`, NC...; the first of equal ones
+// counts.
 Term GreatestOfBins(Term images, const std::vector<int64_t>& bins);
 
 }  // namespace rvm::ops

@@ -15,7 +15,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// A vector along `axis` of a tensor of rank `rank`.
+// Returns a vector along `axis` of a tensor of rank `rank`.
 Term Along(Term vector, int64_t axis, int64_t rank) {
   if (axis + 1 == rank) return vector;
   return vector.code().Call("expand_dims", {vector}, ir::Attrs{{"axis", 1}, {"num_newaxis", rank - 1 - axis}});
@@ -190,7 +190,7 @@ Term ScaleLike(Pullback& p, Term scale) {
 Term ShareOfScale(Pullback& p, Term scale, Term share) {
   return scale.rank() == 0 || p.rank(0) == 0 ? p.Call("sum", {share}) : SumBut(share, AxisOf(p));
 }
-// Whether the code of the dtype, a scalar, is one of a dtype; else data stays as it is.
+// Returns whether the code of the dtype, a scalar, is one of a dtype; else data stays as it is.
 Term IsQuantized(Pullback& p) {
   Term code = p.x(1);
   auto is = [&](std::string_view compare, double value) { return p.Call(compare, {code, p.Scalar(value, code)}); };

@@ -24,7 +24,7 @@ Term Compared(std::string_view compare, Term a, Term b) { return a.code().Call(c
 Term Maximum(Term a, Term b) { return a.code().Call("maximum", {a, b}); }
 Term Minimum(Term a, Term b) { return a.code().Call("minimum", {a, b}); }
 
-// The column of regions with the least coordinate of axis `s` of space; the greatest is two columns further.
+// Returns the column of regions with the least coordinate of axis `s` of space; the greatest is two columns further.
 int64_t Column(int64_t s) { return s == 0 ? 2 : 1; }
 
 // The samples of all bins along one axis of space, (regions, bins, samples). The last three are there if bins differ in
@@ -91,7 +91,7 @@ Term MeansOfSamples(Pullback& p, Term images, Term batches, const std::vector<Sa
   return result;
 }
 
-// The fold of all samples: (regions, C, bins, bins).
+// Returns the fold of all samples: (regions, C, bins, bins).
 Term FoldOfSamples(Pullback& p, Term images, Term batches, const std::vector<Samples>& axes, bool is_mean) {
   // Samples are (regions, bins, samples, bins, samples).
   auto spread = [&](Term x, size_t s) { return s == 0 ? Expanded(x, 3, 2) : Expanded(x, 1, 2); };
@@ -114,7 +114,7 @@ Term FoldOfSamples(Pullback& p, Term images, Term batches, const std::vector<Sam
   return ChannelsFirst(Where(Expanded(left_out, 3), Maximum(folded, Zero(folded)), folded));
 }
 
-// The batch of each region.
+// Returns the batch of each region.
 Term BatchesOf(Term rois, Term images) {
   Term batches = Wide(Picked(rois, 0, 1));
   return Clamped(batches, Zero(batches), Extent(images, 0));

@@ -115,7 +115,7 @@ Term FromColumns(Term made, size_t s, size_t axes) {
   return made.code().Call("squeeze", {made}, ir::Attrs{{"axis", ir::IntList(others)}});
 }
 
-// The number of elements of the argument `roi`; that for all axes where the type does not say.
+// Returns the number of elements of the argument `roi`; that for all axes where the type does not say.
 size_t NumbersInRoi(Pullback& p) { return static_cast<size_t>(p.type(2).shape.dims[0].AsConst().value_or(8)); }
 
 // `dyn.image.resize2d` of a part of the image, which depends on the bounds `roi`, too: a product with what each place

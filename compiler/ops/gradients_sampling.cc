@@ -62,7 +62,7 @@ class GridAxis {
 
  private:
   Taps Cut(const Taps& taps) const { return mode_ == "zeros" ? InsideOnly(taps, extent_) : taps; }
-  // A coordinate moved into the image, as `padding_mode` specifies.
+  // Returns a coordinate moved into the image, as `padding_mode` specifies.
   Term Inside(Term x) const {
     if (mode_ == "zeros") return x;
     Pullback& p = x.code();

@@ -23,7 +23,7 @@ struct Scatter {
   std::function<void(Term)> give;  // gives the updates their share
 };
 
-// Whether indices are of a place; `extents` broadcasts with them.
+// Returns whether indices are of a place; `extents` broadcasts with them.
 Term IsInRange(Pullback& p, Term extents) {
   Term indices = Wide(p.x(1));
   return p.Call("logical_and", {p.Call("less", {indices, extents}), p.Call("greater_equal", {indices, -extents})});
@@ -116,7 +116,7 @@ Term WithExtentsOfIndices(Pullback& p, Term x, const std::vector<int64_t>& axes)
   return p.Call("slice_like", {x, p.x(1)}, along);
 }
 
-// Whether updates certainly have the extents of the indices.
+// Returns whether updates certainly have the extents of the indices.
 bool ReadsAllUpdates(Pullback& p) {
   const Dims &indices = p.type(1).shape.dims, &updates = p.type(2).shape.dims;
   for (size_t i = 0; i < indices.size(); ++i) {

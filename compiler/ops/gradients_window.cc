@@ -43,7 +43,8 @@ class Convolution {
   Term Of(Term x, Term w) const {
     return x.code().Call(windows_.size() == 2 ? "nn.conv2d" : "nn.conv3d", {x, w}, Attrs());
   }
-  // The adjoint of x. Of what a stride leaves over at the end, an extent that is not known takes the most and is cut.
+  // Returns the adjoint of x. Of what a stride leaves over at the end, an extent that is not known takes the most and
+  // is cut.
   Term ByData(Term d, Term w, Term x) const {
     Ints rest, longer;
     for (size_t i = 0; i < windows_.size(); ++i) {
@@ -60,7 +61,7 @@ class Convolution {
     Term made = p.Call(windows_.size() == 2 ? "nn.conv2d_transpose" : "nn.conv3d_transpose", {d, w}, attrs);
     return longer.empty() ? made : p.Call("slice_like", {made, x}, ir::Attrs{{"axes", ir::IntList(longer)}});
   }
-  // The adjoint of w.
+  // Returns the adjoint of w.
   Term ByFilters(Term d, Term x) const {
     if (windows_.size() == 2) return ByPlanes(d, x);
     // For each tap along the depth the planes that it reads, as a batch.
@@ -110,7 +111,7 @@ class Convolution {
   int64_t groups_;
 };
 
-// The extents of the filters along the `axes` axes of images; refuses unknown ones.
+// Returns the extents of the filters along the `axes` axes of images; refuses unknown ones.
 std::optional<Ints> TapsOf(Pullback& p, Term w, size_t axes) {
   Ints taps;
   for (size_t i = w.type().shape.dims.size() - axes; i < w.type().shape.dims.size(); ++i) {
@@ -220,7 +221,7 @@ void Conv2dBackwardWeightGradient(Pullback& p) {
 
 namespace {
 
-// The attributes of pooling with the windows of some axes, in images NCHW.
+// Returns the attributes of pooling with the windows of some axes, in images NCHW.
 ir::Attrs PoolingAttrs(const ir::Attrs& attrs, const Window& h, const Window& w, bool is_mean) {
   ir::Attrs two{{"pool_size", ir::IntList({{h.extent, w.extent}})},
                 {"strides", ir::IntList({{h.stride, w.stride}})},

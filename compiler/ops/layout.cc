@@ -55,7 +55,7 @@ std::optional<BlockedLayout> ParseLayout(const std::string& text) {
   return number == 0 ? std::optional(axes) : std::nullopt;
 }
 
-// The index of the axis of a letter, or of its block; layout.size() if there is none.
+// Returns the index of the axis of a letter, or of its block; layout.size() if there is none.
 size_t PlaceOf(const BlockedLayout& layout, char letter, bool is_block) {
   auto found = std::find_if(layout.begin(), layout.end(), [&](const LayoutAxis& axis) {
     return axis.letter == letter && (axis.block > 0) == is_block;
@@ -63,7 +63,7 @@ size_t PlaceOf(const BlockedLayout& layout, char letter, bool is_block) {
   return static_cast<size_t>(found - layout.begin());
 }
 
-// The number of elements in a block of the letter; 1 if it has no blocks.
+// Returns the number of elements in a block of the letter; 1 if it has no blocks.
 int64_t BlockOf(const BlockedLayout& layout, char letter) {
   size_t place = PlaceOf(layout, letter, true);
   return place < layout.size() ? layout[place].block : 1;

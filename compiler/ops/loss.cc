@@ -30,7 +30,7 @@ Solve DropoutRelation(TypeContext& context) {
       context.arena().New<ir::TupleType>(std::vector<const ir::Type*>{context.arg(0), context.arg(0)}));
 }
 
-// The identity: elements are dropped only in training.
+// Returns the identity: elements are dropped only in training.
 std::vector<Tensor> ComputeDropout(const ComputeContext& context) {
   const Tensor& data = context.input(0);
   Tensor copy = te::ComputeTensor("copy", data.dtype(), data.dims(), [&](std::span<const Expr> i) { return data(i); });

@@ -50,7 +50,7 @@ constexpr Example kSlidingExamples[] = {
 
 // ---- dilation ------------------------------------------------------------------------
 
-// The windows that the attributes describe; `dilations` is the attribute that other operators call `dilation`.
+// Returns the windows that the attributes describe; `dilations` is the attribute that other operators call `dilation`.
 std::optional<std::vector<Window>> DilationWindows(const ir::Attrs& attrs, const Dims& weight, TypeContext* context) {
   Layout kernel(attrs.GetString("kernel_layout"));
   ir::Attrs spelt = attrs;

@@ -156,7 +156,7 @@ std::vector<Tensor> Contract(const ComputeContext& context, bool transpose_a, bo
 }
 
 std::vector<Tensor> ComputeDense(const ComputeContext& context) { return Contract(context, false, true); }
-// The element (..., row, column) of a factor at the batch index `leading`, whose extents are `out`.
+// Returns the element (..., row, column) of a factor at the batch index `leading`, whose extents are `out`.
 Expr FactorAt(const Tensor& factor, std::span<const Expr> leading, const Dims& out, Expr row, Expr column,
               bool transposed) {
   if (transposed) std::swap(row, column);

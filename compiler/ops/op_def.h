@@ -115,7 +115,7 @@ class TypeContext {
   // Gives an integer attribute of the call another value, by which the program is compiled: one that makes the result
   // what inference says of it.
   virtual void ResolveAttr([[maybe_unused]] std::string_view name, [[maybe_unused]] int64_t value) {}
-  // A data-dependent dim: known only after the operator has run.
+  // Returns a data-dependent dim: known only after the operator has run.
   virtual Dim DataDependentDim() = 0;
   // Reports an error at argument `arg` (-1: at the call). Returns Solve::kFailed.
   virtual Solve Fail(diagnostics::DiagnosticKind kind, std::string message, int arg = -1) = 0;
@@ -191,7 +191,7 @@ struct OpDef {
   Transform transform = Transform::kNone;
 };
 
-// The fields that most operators set.
+// Returns the fields that most operators set.
 constexpr OpDef Op(std::string_view name, std::string_view summary, std::span<const Input> inputs,
                    std::span<const AttrSpec> attrs, TypeRelation relation, FusionClass fusion, Compute compute,
                    std::span<const Example> examples = {}) {
@@ -210,17 +210,17 @@ constexpr OpDef WithGradient(OpDef op, Gradient gradient) {
   return op;
 }
 
-// The fewest arguments that a call must have.
+// Returns the fewest arguments that a call must have.
 inline size_t NumRequiredInputs(const OpDef& op) {
   size_t count = op.inputs.size();
   while (count > 0 && op.inputs[count - 1].is_optional) --count;
   return count;
 }
 
-// Whether the shape of the result depends on the values of argument `arg`.
+// Returns whether the shape of the result depends on the values of argument `arg`.
 inline bool DecidesShape(const OpDef& op, size_t arg) { return arg < op.inputs.size() && op.inputs[arg].decides_shape; }
 
-// Whether argument `arg` has counts, which may be floating-point numbers.
+// Returns whether argument `arg` has counts, which may be floating-point numbers.
 inline bool IsCount(const OpDef& op, size_t arg) {
   return arg < op.inputs.size() && (op.inputs[arg].decides_shape || op.inputs[arg].is_count);
 }
@@ -229,7 +229,7 @@ inline bool IsCount(const OpDef& op, size_t arg) {
 std::span<const OpDef* const> AllOps();
 // Null if no operator has this name. O(log n).
 const OpDef* FindOp(std::string_view name);
-// The operator written `infix`, e.g. "+", or null.
+// Returns the operator written `infix`, e.g. "+", or null.
 const OpDef* FindInfix(std::string_view infix);
 
 // Completes `attrs` with defaults and checks names and types against the schema, reporting

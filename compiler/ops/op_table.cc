@@ -59,7 +59,7 @@ bool IsInts(const ir::AttrValue& value) {
                      [](const ir::AttrValue& v) { return v.AsInt() != nullptr; });
 }
 
-// The expected value of an attribute if `value` is not one; "" if it is.
+// Returns the expected value of an attribute if `value` is not one; "" if it is.
 std::string_view Mismatch(const AttrSpec& spec, const ir::AttrValue& value) {
   if (value.is_none()) return spec.may_be_none || spec.default_text == "None" ? "" : "a value";
   switch (spec.type) {
@@ -77,15 +77,15 @@ std::string_view Mismatch(const AttrSpec& spec, const ir::AttrValue& value) {
   return "";
 }
 
-// Whether `value` is the empty list, in place of a default of one element or more, or of None. An empty `axis` is none
-// of the axes, where None is all of them.
+// Returns whether `value` is the empty list, in place of a default of one element or more, or of None. An empty `axis`
+// is none of the axes, where None is all of them.
 bool MeansDefault(const AttrSpec& spec, const ir::AttrValue& value) {
   bool is_empty = value.AsList() != nullptr && value.AsList()->empty();
   bool has_other_default = spec.default_text != "" && spec.default_text != "[]";
   return spec.type == AttrType::kInts && is_empty && has_other_default && spec.name != "axis";
 }
 
-// Whether `value` is a list with names, which may be those of extents.
+// Returns whether `value` is a list with names, which may be those of extents.
 bool NamesExtents(const AttrSpec& spec, const ir::AttrValue& value) {
   const ir::AttrValue::List* list = value.AsList();
   return spec.type == AttrType::kInts && list != nullptr &&
@@ -148,7 +148,7 @@ constexpr std::pair<std::string_view, std::string_view> kForeignAttrs[] = {
     {"repeats", "reps"},
 };
 
-// The attribute of `op` that `name` means; empty if there is none.
+// Returns the attribute of `op` that `name` means; empty if there is none.
 std::string_view NearestAttr(const OpDef& op, std::string_view name) {
   std::vector<std::string_view> names;
   for (const AttrSpec& spec : op.attrs) names.push_back(spec.name);

@@ -11,7 +11,8 @@
 
 namespace rvm::ops {
 
-// An int64 that orders like x. Equal for equal numbers, for 0 and -0, and for all NaNs, which are above all numbers.
+// Returns an int64 that orders like x. Equal for equal numbers, for 0 and -0, and for all NaNs, which are above all
+// numbers.
 te::Expr SortKey(const te::Expr& x, bool ascend);
 // An int64 that orders from the greatest to the least, with NaN last: a score that is no number is the worst.
 te::Expr ScoreKey(const te::Expr& score);
@@ -24,7 +25,7 @@ class Order {
   // Only the first `first` may be read, which is cheaper than to sort all. REQUIRES: 0 <= first <= dims[axis].
   Order(const Dims& dims, size_t axis, const Dim& first, const Key& key);
 
-  // The key that is at[axis]-th in order, and its original position along the axis.
+  // Returns the key that is at[axis]-th in order, and its original position along the axis.
   te::Expr KeyAt(std::span<const te::Expr> at) const { return Row(0, at); }
   te::Expr PlaceAt(std::span<const te::Expr> at) const { return Row(1, at); }
 
@@ -35,7 +36,7 @@ class Order {
   size_t axis_;
 };
 
-// A scan along `axis`: `value` is passed the previous element, `initial` for the first.
+// Returns a scan along `axis`: `value` is passed the previous element, `initial` for the first.
 te::Tensor Running(const Dims& dims, size_t axis, const te::Expr& initial,
                    const std::function<te::Expr(std::span<const te::Expr> at, const te::Expr& before)>& value);
 
@@ -44,7 +45,7 @@ class Places {
  public:
   Places(const Dim& size, const std::function<te::Expr(const te::Expr& place)>& holds);
 
-  // The first of them that is at least `from`, or `size`. REQUIRES: from >= 0.
+  // Returns the first of them that is at least `from`, or `size`. REQUIRES: from >= 0.
   te::Expr NextAt(const te::Expr& from) const;
   // The first `count` of them in ascending order, padded with `size`.
   te::Tensor First(const Dim& count) const;

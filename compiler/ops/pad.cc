@@ -110,7 +110,7 @@ struct Border {
   Expr cropped_before, cropped_after;  // how many elements are cropped; null if none
 };
 
-// The element at `index` modulo those that are not cropped.
+// Returns the element at `index` modulo those that are not cropped.
 Expr Wrapped(Expr index, const Dim& extent, const Border& border) {
   Expr count = te::DimValue(extent);
   if (border.cropped_after) count = count - border.cropped_after;

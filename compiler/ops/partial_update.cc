@@ -67,13 +67,13 @@ struct Slice {
   Expr forward;      // whether the step is positive
   Expr extent;
 
-  // Whether index `i` of data is in the slice.
+  // Returns whether index `i` of data is in the slice.
   Expr Has(const Expr& i) const {
     Expr inside = te::Select(forward, And(te::Binary(BinaryOp::kLessEqual, begin, i), Less(i, end)),
                              And(te::Binary(BinaryOp::kLessEqual, i, begin), Less(end, i)));
     return And(inside, Equal(te::Binary(BinaryOp::kFloorMod, i - begin, step), te::Index(0)));
   }
-  // The number of elements.
+  // Returns the number of elements.
   Expr Count() const {
     Expr zero = te::Index(0), one = te::Index(1);
     Expr up = te::Binary(BinaryOp::kMinimum, end, extent) - begin;
@@ -99,8 +99,8 @@ Slice SliceOf(const ComputeContext& context, size_t axis) {
   return slice;
 }
 
-// The extents of the slice depend on values, so `v` may be smaller; its last elements are then repeated. Steps of 1 and
-// slices of the extents of `v` are the usual ones.
+// Returns the extents of the slice depend on values, so `v` may be smaller; its last elements are then repeated. Steps
+// of 1 and slices of the extents of `v` are the usual ones.
 Tensor StridedSetInPlace(const Tensor& set, const ComputeContext& context, const std::vector<Slice>& slices) {
   const Tensor &data = context.input(0), &v = context.input(1);
   te::TensorUpdate update{.base = data, .estimate = Volume(v.dims())};
@@ -197,7 +197,7 @@ struct Diagonals {
   Expr Length(const Expr& k) const {
     return te::Select(Less(te::Index(0), k), Least(rows, columns - k), Least(rows + k, columns));
   }
-  // The column of `diagonal` that the first element of diagonal `k` is in.
+  // Returns the column of `diagonal` that the first element of diagonal `k` is in.
   Expr First(const Expr& k) const {
     if (k1 == k2) return te::Index(0);
     Expr gap = longest - Length(k), zero = te::Index(0);
@@ -206,7 +206,7 @@ struct Diagonals {
   static Expr Least(Expr a, Expr b) { return te::Binary(BinaryOp::kMinimum, std::move(a), std::move(b)); }
 };
 
-// A position for each element of `diagonal`, of which some are beyond a diagonal's end.
+// Returns a position for each element of `diagonal`, of which some are beyond a diagonal's end.
 Tensor SetDiagonalsInPlace(const Tensor& set, const Tensor& data, const Tensor& diagonal, const Diagonals& diagonals) {
   size_t lead = data.rank() - 2;
   te::TensorUpdate update{.base = data, .estimate = Volume(diagonal.dims())};

@@ -216,7 +216,7 @@ std::vector<Tensor> ComputeGlobal(const ComputeContext& context) {
                      data.dtype())};
 }
 
-// The number of bins along each spatial axis, for data of shape `data`.
+// Returns the number of bins along each spatial axis, for data of shape `data`.
 Dims Bins(const ir::Attrs& attrs, const Layout& layout, const Dims& data) {
   Dims bins;
   for (int64_t count : PerAxis(attrs.GetInts("output_size"), layout.spatial.size())) bins.push_back(count);

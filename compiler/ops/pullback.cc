@@ -15,7 +15,7 @@
 namespace rvm::ops {
 namespace {
 
-// Whether two tensors are known to have the same shape whenever they exist.
+// Returns whether two tensors are known to have the same shape whenever they exist.
 bool ProvablySameShape(const ir::TensorType& a, const ir::TensorType& b) {
   const Dims &x = a.shape.dims, &y = b.shape.dims;
   if (x.size() != y.size()) return false;

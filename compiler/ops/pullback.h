@@ -83,13 +83,13 @@ class Pullback {
   // Null: none.
   ir::Var* share(size_t arg, size_t field) const { return shares_[arg][field]; }
 
-  // A call of an operator.
+  // Returns a call of an operator.
   Term Call(std::string_view op, std::vector<Term> args, ir::Attrs attrs = {});
   // ... of one that takes a tuple.
   Term CallOnTuple(std::string_view op, std::vector<Term> fields, ir::Attrs attrs = {});
   // ... of one that gives a tuple.
   std::vector<Term> CallForTuple(std::string_view op, std::vector<Term> args, ir::Attrs attrs = {});
-  // A scalar of the dtype of `like`; a scalar and a vector of int64.
+  // Returns a scalar of the dtype of `like`; a scalar and a vector of int64.
   Term Scalar(double value, Term like);
   Term Int(int64_t value);
   Term Ints(const std::vector<int64_t>& values);

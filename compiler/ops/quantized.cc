@@ -158,7 +158,7 @@ std::optional<Rescale> RescaleOf(const ir::Attrs& attrs) {
   return std::nullopt;
 }
 
-// The extent of `axis` of argument 0. Reports an error and returns nullopt if there is no such axis.
+// Returns the extent of `axis` of argument 0. Reports an error and returns nullopt if there is no such axis.
 std::optional<Dim> Channels(TypeContext& context, const ir::TensorType& data, std::string_view attr) {
   const Dims& dims = data.shape.dims;
   // A scalar has no channels; its parameters are scalars.
@@ -256,7 +256,7 @@ Solve DequantizeRelation(TypeContext& context) {
   return ResultTensor(context, args[0]->shape.dims, dtype);
 }
 
-// The real values of data, with dtype `wide`.
+// Returns the real values of data, with dtype `wide`.
 Tensor Real(const Tensor& data, const Tensor& scale, const Tensor& zero_point, size_t axis, DataType wide) {
   Tensor centred = Centred(data, zero_point, axis);
   return te::ComputeTensor("real", wide, data.dims(), [&](std::span<const Expr> i) {

@@ -12,16 +12,16 @@
 
 namespace rvm::ops {
 
-// Whether argument `data` is an integer tensor (not bool). Reports an error if not.
+// Returns whether argument `data` is an integer tensor (not bool). Reports an error if not.
 bool IsQuantized(TypeContext& context, const std::vector<const ir::TensorType*>& args, size_t data);
-// Whether a scale or zero point of this shape applies to all channels: a scalar, or a vector of one element.
+// Returns whether a scale or zero point of this shape applies to all channels: a scalar, or a vector of one element.
 bool IsOne(const Dims& dims);
-// Whether arguments `scale` and `zero_point` are a floating-point and an int32 tensor of one element each, or of
-// `channels` elements if that is given. Reports an error if not.
+// Returns whether arguments `scale` and `zero_point` are a floating-point and an int32 tensor of one element each, or
+// of `channels` elements if that is given. Reports an error if not.
 bool AreParameters(TypeContext& context, const std::vector<const ir::TensorType*>& args, size_t scale,
                    size_t zero_point, const std::optional<Dim>& channels = std::nullopt);
 
-// The parameter for index `channel`.
+// Returns the parameter for index `channel`.
 te::Expr ParameterAt(const te::Tensor& parameter, const te::Expr& channel);
 
 // data - zero_point as int32; the zero point may vary along `axis`.

@@ -125,14 +125,14 @@ Solve ContractionRelation(TypeContext& context) {
   return FindOp(Contraction::kPlain)->type_relation(call);
 }
 
-// The value of a zero point that is a constant in the kernel.
+// Returns the value of a zero point that is a constant in the kernel.
 std::optional<int64_t> KnownZeroPoint(const Tensor& zero_point) {
   bool is_known = zero_point.rank() == 0 && zero_point->body && zero_point->body->kind == te::ExprKind::kIntConst;
   return is_known ? std::optional(zero_point->body->int_value) : std::nullopt;
 }
 
-// The integers minus their zero points, in the narrowest dtype that surely holds them: products of narrow integers are
-// faster, and a constant without a zero point is packed as it is stored.
+// Returns the integers minus their zero points, in the narrowest dtype that surely holds them: products of narrow
+// integers are faster, and a constant without a zero point is packed as it is stored.
 Tensor Factor(const Tensor& data, const Tensor& zero_point, size_t axis) {
   constexpr int64_t kMax = 1 << 14;
   std::optional<int64_t> zero = KnownZeroPoint(zero_point);

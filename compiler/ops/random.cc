@@ -129,7 +129,7 @@ Expr Extended(const Tensor& key, const Expr& word, bool to_right, const Expr& co
   return te::Select(is(kBitWord), high, te::Select(is(kBitWord + 1), low, result));
 }
 
-// The key from which `count` words are drawn: `key`, or one with another path if the counter would overflow.
+// Returns the key from which `count` words are drawn: `key`, or one with another path if the counter would overflow.
 Tensor WithRoom(const Tensor& key, const Dim& count) {
   return te::ComputeTensor("key", kUInt64, {kKeyWords}, [&](std::span<const Expr> i) {
     Expr most = Word(~uint64_t{0}) - te::Cast(kUInt64, te::DimValue(count));

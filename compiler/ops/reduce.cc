@@ -79,7 +79,7 @@ Solve BoolReduceRelation(TypeContext& context) {
   return ReduceRelation<Same>(context);
 }
 
-// A tensor of shape `dims` (reduced axes dropped, or kept with extent 1) whose elements are reductions of `f`.
+// Returns a tensor of shape `dims` (reduced axes dropped, or kept with extent 1) whose elements are reductions of `f`.
 template <typename F>
 Tensor ReduceTensor(const Tensor& data, const std::vector<bool>& reduced, bool keepdims, ReduceOp op, DataType dtype,
                     F&& f) {
@@ -101,7 +101,7 @@ Tensor ReduceTensor(const Tensor& data, const std::vector<bool>& reduced, bool k
   });
 }
 
-// The number of elements that are reduced to one.
+// Returns the number of elements that are reduced to one.
 Dim Count(const Tensor& data, const std::vector<bool>& reduced) {
   Dim count = 1;
   for (size_t i = 0; i < reduced.size(); ++i) {

@@ -76,7 +76,7 @@ struct Bins {
   Tensor first, length, samples;  // of a bin: the start of its samples, its length, the number of its samples
 };
 
-// The column of `rois` with the least coordinate of spatial axis `s`; the greatest is two columns further.
+// Returns the column of `rois` with the least coordinate of spatial axis `s`; the greatest is two columns further.
 int64_t Column(size_t s) { return s == 0 ? 2 : 1; }
 
 Bins AlignedBins(const ComputeContext& context, size_t s, const Dim& pooled, DataType wide) {

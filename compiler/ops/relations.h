@@ -13,8 +13,8 @@ namespace rvm::ops {
 
 using Types = std::vector<const ir::TensorType*>;  // of the arguments
 
-// The argument as a tensor whose shape and dtype are known (dims may be symbolic). Null if they are not known yet
-// (return kStuck), or if the argument is not a tensor (*failed is set, and an error was reported).
+// Returns the argument as a tensor whose shape and dtype are known (dims may be symbolic). Null if they are not known
+// yet (return kStuck), or if the argument is not a tensor (*failed is set, and an error was reported).
 const ir::TensorType* TensorArg(TypeContext& context, size_t i, bool* failed);
 
 // TensorArg for all arguments.
@@ -46,8 +46,8 @@ inline bool IsIndexType(DataType dtype) { return dtype.is_integral() && !dtype.i
 // The dtypes of an argument whose Input::is_count is set.
 inline bool IsCountType(DataType dtype) { return IsIndexType(dtype) || dtype.is_float(); }
 
-// Whether a default value may have `dtype`: that of the values it stands among, an integer, or another float for
-// floats.
+// Returns whether a default value may have `dtype`: that of the values it stands among, an integer, or another float
+// for floats.
 inline bool FitsAsDefault(DataType dtype, DataType values) {
   if (dtype == values) return true;
   return !values.is_bool() && (IsIndexType(dtype) || (dtype.is_float() && values.is_float()));
@@ -77,10 +77,10 @@ bool ShapeValues(TypeContext& context, size_t arg, Dims& dims);
 
 Solve ResultTensor(TypeContext& context, Dims dims, DataType dtype);
 
-// The relation that a `where` constraint names: "Broadcast", "Identity", or an operator. Null if there is none.
+// Returns the relation that a `where` constraint names: "Broadcast", "Identity", or an operator. Null if there is none.
 TypeRelation FindRelation(std::string_view name);
 
-// The attribute `name`, or `otherwise` if it is "" or None.
+// Returns the attribute `name`, or `otherwise` if it is "" or None.
 DataType DTypeAttr(const ir::Attrs& attrs, std::string_view name, DataType otherwise);
 
 }  // namespace rvm::ops

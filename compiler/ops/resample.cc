@@ -33,7 +33,7 @@ namespace {
 
 Expr Quotient(const Expr& a, const Expr& b) { return te::Binary(BinaryOp::kDivide, Real(a), Real(b)); }
 
-// The coordinate that position `i` of the result reads on an axis that is `scale` times as long in the result.
+// Returns the coordinate that position `i` of the result reads on an axis that is `scale` times as long in the result.
 Expr ScaledCoordinate(const Resize& resize, const Expr& i, double scale) {
   if (resize.coordinates == Coordinates::kAsymmetric) {
     return Real(te::Cast(kFloat32, i) * te::FloatConst(kFloat32, 1 / scale));
@@ -42,7 +42,8 @@ Expr ScaledCoordinate(const Resize& resize, const Expr& i, double scale) {
   return resize.coordinates == Coordinates::kTfHalfPixel ? centre : centre - Real(0.5);
 }
 
-// The coordinate on axis `s` of space, of extent `in`, that position `i` of `out` positions of the result reads.
+// Returns the coordinate on axis `s` of space, of extent `in`, that position `i` of `out` positions of the result
+// reads.
 Expr Coordinate(const Resize& resize, const Expr& i, const Dim& in, const Dim& out, size_t s) {
   Expr n = te::DimValue(in), m = te::DimValue(out), one = te::Index(1);
   Expr odd = (i + i + one) * n;

@@ -36,7 +36,7 @@ struct Resize {
 // `layout`, or of its axes of space. nullopt if their number is neither.
 std::optional<std::pair<size_t, size_t>> PlacesInRoi(const Layout& layout, size_t numbers, size_t s);
 
-// The method that an attribute names, or nullopt.
+// Returns the method that an attribute names, or nullopt.
 std::optional<Method> MethodOf(const std::string& name);
 
 // Coordinates are computed in float64.

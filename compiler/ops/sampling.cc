@@ -121,7 +121,7 @@ Solve GridRelation(TypeContext& context) {
   return ResultTensor(context, out, args[0]->dtype.dtype);
 }
 
-// A coordinate reflected at the edges until it is inside.
+// Returns a coordinate reflected at the edges until it is inside.
 Expr Reflected(const Expr& x, const Dim& extent, bool align_corners) {
   DataType wide = x.dtype();
   Expr begin = te::FloatConst(wide, align_corners ? 0 : -0.5);

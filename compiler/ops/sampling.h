@@ -10,7 +10,7 @@
 
 namespace rvm::ops {
 
-// The dtype in which coordinates and weights for data of `dtype` are computed.
+// Returns the dtype in which coordinates and weights for data of `dtype` are computed.
 DataType CoordinateType(DataType dtype);
 
 enum class Outside : uint8_t { kRepeatsEdge, kIsZero };

@@ -168,7 +168,8 @@ Tensor Scatter(const std::string& mode, const Tensor& data, const Updates& updat
   });
 }
 
-// Whether the updates can be folded in one after the other: not those of a mean, and not sums that are rounded once.
+// Returns whether the updates can be folded in one after the other: not those of a mean, and not sums that are rounded
+// once.
 bool FoldsInPlace(std::string_view mode, DataType dtype) {
   if (mode == "mean" || dtype.is_bool()) return mode == "update";
   return mode == "update" || mode == "min" || mode == "max" || !dtype.is_small_float();
@@ -248,7 +249,7 @@ std::vector<Tensor> ComputeScatterElements(const ComputeContext& context) {
   })};
 }
 
-// The row of data of an index for each of its first axes; -1 if one is out of range.
+// Returns the row of data of an index for each of its first axes; -1 if one is out of range.
 Expr RowOf(const Dims& extents, const std::function<Expr(size_t axis)>& index) {
   Expr row = te::Index(0), inside;
   for (size_t k = 0; k < extents.size(); ++k) {

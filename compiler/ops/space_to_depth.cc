@@ -38,7 +38,7 @@ Expr Remainder(Expr a, const Dim& b) { return te::Binary(BinaryOp::kFloorMod, st
 
 // ---- depth -----------------------------------------------------------------------
 
-// Whether `mode` is one that exists, and puts the position in the block before the channel.
+// Returns whether `mode` is one that exists, and puts the position in the block before the channel.
 bool IsDepthMode(const std::string& mode) { return mode.empty() || mode == "DCR" || mode == "CDR" || mode == "CRD"; }
 bool IsPositionFirst(const std::string& mode) { return mode.empty() || mode == "DCR"; }
 
@@ -76,7 +76,7 @@ Solve DepthRelation(TypeContext& context) {
   return ResultTensor(context, dims, args[0]->dtype.dtype);
 }
 
-// The number of the deep channel that holds `channel` of `channels` at `place` in the block.
+// Returns the number of the deep channel that holds `channel` of `channels` at `place` in the block.
 Expr DeepChannel(bool position_first, const Expr& place, const Expr& channel, const Dim& channels, int64_t area) {
   return position_first ? place * te::DimValue(channels) + channel : channel * te::Index(area) + place;
 }

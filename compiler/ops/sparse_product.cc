@@ -65,8 +65,8 @@ Solve CheckOperands(TypeContext& context, Types& args, bool may_be_blocks) {
   return CheckMatrix(context, args, 1, may_be_blocks);
 }
 
-// The row of each element or block: the number of rows that begin at it or before it, less 1. The number of rows for an
-// element behind the last row; -1 for one before the first.
+// Returns the row of each element or block: the number of rows that begin at it or before it, less 1. The number of
+// rows for an element behind the last row; -1 for one before the first.
 Tensor RowsOf(const Tensor& indptr, const Dim& count) {
   Tensor places =
       te::ComputeTensor("place", indptr.dtype(), {count}, [&](Indices i) { return te::Cast(indptr.dtype(), i[0]); });

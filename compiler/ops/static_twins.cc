@@ -120,7 +120,7 @@ bool BroadcastAttrs(const Operation& call, ir::Attrs& attrs) {
   return true;
 }
 
-// The number that stands for position `at` of an axis: itself, or its distance to the end.
+// Returns the number that stands for position `at` of an axis: itself, or its distance to the end.
 std::optional<int64_t> Position(const Dim& at, const Dim& extent) {
   if (at.is_const()) return at.constant();
   std::optional<int64_t> distance = (at - extent).AsConst();
@@ -222,7 +222,7 @@ std::optional<ir::AttrValue> AttributeOf(const Operation& call, const TakenArg& 
   return list.size() == 1 ? std::optional(list[0]) : std::nullopt;
 }
 
-// The attributes that the twins share, and defaults.
+// Returns the attributes that the twins share, and defaults.
 ir::Attrs SharedAttrs(const OpDef& op, const ir::Attrs& attrs, const OpDef& plain) {
   ir::Attrs shared;
   for (const AttrSpec& spec : plain.attrs) {

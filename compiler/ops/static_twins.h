@@ -29,11 +29,11 @@ struct StaticCall {
   std::vector<size_t> args;  // indices of the arguments that are kept
 };
 
-// The operator that has attributes in place of arguments of `op`; null if `op` has no such twin.
+// Returns the operator that has attributes in place of arguments of `op`; null if `op` has no such twin.
 const OpDef* StaticTwinOf(const OpDef& op);
 
-// The call of the twin of `op` that gives the same result, of type `result`; nullopt if attributes cannot express the
-// arguments.
+// Returns the call of the twin of `op` that gives the same result, of type `result`; nullopt if attributes cannot
+// express the arguments.
 std::optional<StaticCall> ToStaticCall(const OpDef& op, const ir::Attrs& attrs, const KnownArguments& known,
                                        const ir::Type* result);
 

@@ -24,7 +24,8 @@ struct Suggestion {
   int distance = INT_MAX;  // NameDistance; 0 for a foreign name
 };
 
-// The operator that `name` means: under another library's name, in another namespace, in another spelling, or misspelt.
+// Returns the operator that `name` means: under another library's name, in another namespace, in another spelling, or
+// misspelt.
 Suggestion SuggestOperator(std::string_view name);
 
 // "; did you mean `OPERATOR`?"; empty if there is none.

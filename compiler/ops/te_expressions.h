@@ -24,10 +24,10 @@ using Indices = std::span<const Expr>;
 // `axis` in [-rank, rank), checked by the relation, as [0, rank).
 size_t Normal(int64_t axis, size_t rank);
 
-// The dtype in which `dtype` is summed: float32 for float16 and bfloat16.
+// Returns the dtype in which `dtype` is summed: float32 for float16 and bfloat16.
 DataType Accumulator(DataType dtype);
-// The dtype in which `count` elements of `dtype` are summed: float64 for more than 1024 floats, or an unknown number of
-// them, so that the error of a float32 sum does not grow with its length.
+// Returns the dtype in which `count` elements of `dtype` are summed: float64 for more than 1024 floats, or an unknown
+// number of them, so that the error of a float32 sum does not grow with its length.
 DataType SumAccumulator(DataType dtype, const Dim& count);
 te::Tensor CastTensor(const te::Tensor& tensor, DataType dtype);
 
@@ -70,10 +70,10 @@ te::Expr Mirrored(const te::Expr& index, const Dim& extent, int64_t edge);
 // extent is a nonzero constant.
 te::Expr UnlessEmpty(const Dim& extent, te::Expr value);
 
-// The nearest integer, halves away from zero. UnaryOp::kRound rounds halves to even.
+// Returns the nearest integer, halves away from zero. UnaryOp::kRound rounds halves to even.
 te::Expr RoundHalfAway(const te::Expr& x);
 
-// The least and the greatest value of a dtype (infinities for floats).
+// Returns the least and the greatest value of a dtype (infinities for floats).
 te::Expr Lowest(DataType dtype);
 te::Expr Highest(DataType dtype);
 

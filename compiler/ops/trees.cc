@@ -53,14 +53,14 @@ Solve Relation(TypeContext &context) {
   return ResultTensor(context, {begin[0], rows}, kInt32);
 }
 
-// An int32 as an index of `extent`; one that is out of range as the last.
+// Returns an int32 as an index of `extent`; one that is out of range as the last.
 Expr Bounded(const Expr &index, const Dim &extent) {
   Expr last = te::Cast(kUInt32, te::DimValue(extent - 1));
   return te::Cast(kInt64, te::Binary(BinaryOp::kMinimum, te::Bitcast(kUInt32, index), last));
 }
 
-// A tensor of nodes for each step, read only where it is written: one kernel keeps them in registers. Neighbours are
-// rows of one tree, whose tables stay cached.
+// Returns a tensor of nodes for each step, read only where it is written: one kernel keeps them in registers.
+// Neighbours are rows of one tree, whose tables stay cached.
 std::vector<Tensor> ComputeTreeNodes(const ComputeContext &context) {
   const Tensor &data = context.input(0), &begin = context.input(1), &features = context.input(2);
   const Tensor &thresholds = context.input(3), &children = context.input(4);

@@ -20,7 +20,7 @@ std::span<const VirtualDevice> VirtualDevices();
 // Null if there is no such name.
 const VirtualDevice* FindVirtualDevice(std::string_view name);
 const VirtualDevice* FindVirtualDevice(int64_t type);
-// The number of the device that the name of one gives: 1 of "gpu:1".
+// Returns the number of the device that the name of one gives: 1 of "gpu:1".
 size_t NumberOfVirtualDevice(std::string_view name);
 
 }  // namespace rvm::ops

@@ -43,7 +43,8 @@ constexpr AttrSpec kSuppressAttrs[] = {
     {"return_indices", AttrType::kBool, "True", "give a tuple of numbers and how many there are, else boxes"},
     {"invalid_to_bottom", AttrType::kBool, "False", "the boxes that are kept come first"}};
 
-// Whether `data` is a tensor of boxes with the fields `first`, ..., `first + count - 1`. Reports an error if not.
+// Returns whether `data` is a tensor of boxes with the fields `first`, ..., `first + count - 1`. Reports an error if
+// not.
 bool HasFields(TypeContext& context, const ir::TensorType& data, std::string_view attr, int64_t count,
                bool may_be_none = false) {
   int64_t first = context.attrs().GetInt(attr);
@@ -209,7 +210,7 @@ Expr Suppression::OverlapOf(const Expr& batch, const Expr& a, const Expr& b) con
   return Overlap(corners(a), corners(b), te::Const(wide_, 0));
 }
 
-// Whether the box at `place` is suppressed by the box at `better`, if that is kept.
+// Returns whether the box at `place` is suppressed by the box at `better`, if that is kept.
 Expr Suppression::Conflict(const Expr& batch, const Expr& place, const Expr& better) const {
   Expr overlaps = te::Binary(BinaryOp::kGreaterEqual, OverlapOf(batch, place, better), threshold_);
   if (id_index_ < 0) return overlaps;
@@ -239,7 +240,7 @@ Tensor Suppression::Run() const {
   });
 }
 
-// The rows of (batch, boxes, ...) for which a condition holds, followed by rows of -1.
+// Returns the rows of (batch, boxes, ...) for which a condition holds, followed by rows of -1.
 Tensor HoldingFirst(const Tensor& rows, const BoxCondition& holds, const Tensor& count) {
   Order order = OrderWhere(rows.dims(), holds);
   return te::ComputeTensor("first", rows.dtype(), rows.dims(), [&](std::span<const Expr> i) {

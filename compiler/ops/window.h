@@ -31,8 +31,8 @@ struct Window {
   int64_t span() const { return (extent - 1) * dilation + 1; }
 };
 
-// The number of windows that fit `input`. With `ceil_mode` the last one may extend past the end, but not begin in the
-// padding after it.
+// Returns the number of windows that fit `input`. With `ceil_mode` the last one may extend past the end, but not begin
+// in the padding after it.
 Dim WindowCount(const Dim& input, const Window& window, bool ceil_mode = false);
 
 // Windows from the attributes `strides`, `dilation`, `padding` (one number, one per axis, or all
@@ -44,8 +44,8 @@ std::optional<std::vector<Window>> MakeWindows(const ir::Attrs& attrs, const std
 // `values` as one per axis: a list of one is repeated.
 std::vector<int64_t> PerAxis(std::vector<int64_t> values, size_t axes);
 
-// The attribute `name`, a pair [before, after] for each of `count` axes; nullopt if it is anything else, or has a
-// negative number that is not allowed.
+// Returns the attribute `name`, a pair [before, after] for each of `count` axes; nullopt if it is anything else, or has
+// a negative number that is not allowed.
 std::optional<std::vector<std::pair<int64_t, int64_t>>> PadWidths(const ir::Attrs& attrs, std::string_view name,
                                                                   size_t count, bool may_be_negative = false);
 

@@ -176,8 +176,8 @@ Pooling Describe(const ir::Attrs& attrs) {
   return {Layout(attrs.GetString("layout")), *MakeWindows(attrs, PerAxis(attrs.GetInts("pool_size"), 2), nullptr)};
 }
 
-// The gradient of each element of data: the sum of `share(window, r)`, with dtype `wide`, over all taps `r` through
-// which a window reads it.
+// Returns the gradient of each element of data: the sum of `share(window, r)`, with dtype `wide`, over all taps `r`
+// through which a window reads it.
 Tensor SumOverReaders(const Pooling& pooling, const Tensor& grad, const Tensor& data, DataType wide,
                       const std::function<Expr(std::span<const Expr> window, std::span<const Expr> r)>& share) {
   Dims extents = {pooling.windows[0].extent, pooling.windows[1].extent};

@@ -77,8 +77,8 @@ Expr AddScaled(const Expr& a, const Expr& x, double factor) {
   return factor == -1 ? a - x : a + x * te::Const(x.dtype(), factor);
 }
 
-// The product of a row and a vector. A group that is not the whole sum is scaled so that its first factor is 1: it is
-// then the same expression in all rows that have it.
+// Returns the product of a row and a vector. A group that is not the whole sum is scaled so that its first factor is 1:
+// it is then the same expression in all rows that have it.
 Expr Dot(const Row& row, const std::vector<Terms>& groups, const std::vector<Expr>& vector) {
   std::vector<Terms> present;
   for (const Terms& group : groups) {
@@ -214,9 +214,9 @@ Tensor PaddedImage(const Tensor& data, const std::vector<Window>& windows, const
       }));
 }
 
-// Whether the points of a tile are stored side by side, not as planes of all tiles. A tile has an element in each
-// plane: they compete for few sets of the caches where planes are of a multiple of a large power of two. What is too
-// large for the caches is read faster plane by plane, one address after the other.
+// Returns whether the points of a tile are stored side by side, not as planes of all tiles. A tile has an element in
+// each plane: they compete for few sets of the caches where planes are of a multiple of a large power of two. What is
+// too large for the caches is read faster plane by plane, one address after the other.
 bool PointsLieTogether(const Dim& tiles, const Dim& channels) {
   constexpr int64_t kMaxElements = 1 << 15;  // of a plane
   return tiles.is_const() && channels.is_const() && tiles.constant() * channels.constant() <= kMaxElements;

@@ -88,7 +88,7 @@ class SumFinder {
     CountUses(global.function->body, uses_);
   }
 
-  // The sum that is the value of a block, or nullopt.
+  // Returns the sum that is the value of a block, or nullopt.
   std::optional<Sum> Find(const Expr* block) const {
     std::vector<const ir::Let*> lets;
     absl::flat_hash_map<const ir::Var*, const Expr*> values;
@@ -140,7 +140,7 @@ class SumFinder {
     return op != nullptr && op->name == operation_.op && ir::TypesEqual(expr->type, TypeOf(*global_.function).result);
   }
 
-  // Whether the value may be computed before a call that it stands behind.
+  // Returns whether the value may be computed before a call that it stands behind.
   static bool MayMoveUp(const Expr* value) {
     const auto* call = DynCast<ir::Call>(value);
     if (call != nullptr) return ir::OpCallee(call) != nullptr && ops::SelectScalar(*call).has_value();

@@ -35,7 +35,7 @@ class CallGraph {
   std::vector<size_t> num_calls_;
 };
 
-// The module without functions that the entries do not reach, the rest in the same order.
+// Returns the module without functions that the entries do not reach, the rest in the same order.
 ir::Module DropUnreachable(const ir::Module& module, const std::vector<std::string>& entries);
 
 }  // namespace rvm::passes

@@ -47,7 +47,7 @@ struct Place {
   std::string Text() const { return absl::StrCat(Abseil(before), Abseil(name), name.empty() ? "" : "`"); }
 };
 
-// Whether an extent `from` may differ at run time from the declared extent `to`.
+// Returns whether an extent `from` may differ at run time from the declared extent `to`.
 bool IsUnproven(const Dim& from, const Dim& to) { return !to.is_any() && CompareDims(from, to) != DimEquality::kEqual; }
 
 bool HaveUnproven(const ir::ShapeTerm& from, const ir::ShapeTerm& to) {
@@ -391,7 +391,7 @@ class Checker : public Rewriter {
     return MakeLets(arena_, chain, at.Tuple(std::move(fields), place.type));
   }
 
-  // An int64 scalar. REQUIRES: each name in `dim` has a witness.
+  // Returns an int64 scalar. REQUIRES: each name in `dim` has a witness.
   Expr* Extent(const Dim& dim, const ir::Builder& at) {
     if (dim.is_const()) return at.Constant(Literal::ScalarInt(kInt64, dim.constant()));
     if (dim.is_binary()) {

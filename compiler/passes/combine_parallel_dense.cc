@@ -70,7 +70,7 @@ bool AreOneProduct(const Layer& a, const Layer& b) {
          target::DeviceOf(a.call().attrs) == target::DeviceOf(b.call().attrs);
 }
 
-// The elements of the constants, one behind the other along the first axis.
+// Returns the elements of the constants, one behind the other along the first axis.
 Literal Joined(const std::vector<const Literal*>& parts) {
   Shape shape = parts[0]->shape();
   shape[0] = 0;
@@ -209,7 +209,7 @@ class DenseCombiner : public Rewriter {
     return at.Bind("parallel", Placed(sum, first), chain)->var;
   }
 
-  // The call where the layer is.
+  // Returns the call where the layer is.
   ir::Call* Placed(ir::Call* call, const Layer& layer) {
     ir::Attrs attrs = call->attrs;
     attrs.Set(target::kDeviceAttr, std::string(target::DeviceOf(layer.call().attrs)));

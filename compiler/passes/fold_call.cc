@@ -54,8 +54,8 @@ std::optional<Value> ConstantValue(const Expr* expr) {
   return Value::Tuple(std::move(fields));
 }
 
-// The elements of a constant under the shape of `type`: they are shared, so no size is too large. Null if `type` leaves
-// the shape open.
+// Returns the elements of a constant under the shape of `type`: they are shared, so no size is too large. Null if
+// `type` leaves the shape open.
 Expr* Reshaped(const ir::Builder& at, const Expr* arg, const ir::Type* type) {
   const auto* constant = DynCast<ir::Constant>(arg);
   const auto* tensor = DynCast<ir::TensorType>(type);

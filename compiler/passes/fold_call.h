@@ -17,8 +17,8 @@ namespace rvm::passes {
 // Size of the largest result that is folded. Larger ones would bloat the executable.
 inline constexpr int64_t kMaxFoldedBytes = int64_t{64} << 10;
 
-// The result of `op` on constants and tuples of constants, as a constant or a tuple of constants. Null if an argument
-// is something else, if argument or result are large, or if the call fails: then it fails at run time, with a
+// Returns the result of `op` on constants and tuples of constants, as a constant or a tuple of constants. Null if an
+// argument is something else, if argument or result are large, or if the call fails: then it fails at run time, with a
 // backtrace. A constant under another shape shares its elements and may have any size. A constant that is made of one
 // weight has its name. `type`: of the call.
 ir::Expr* FoldCall(const ir::Builder& at, const ops::OpDef& op, const ir::Attrs& attrs,
@@ -28,7 +28,7 @@ ir::Expr* FoldCall(const ir::Builder& at, const ops::OpDef& op, const ir::Attrs&
 // casts. Calls that cast the same constant share the result.
 class NarrowedConstants {
  public:
-  // The result of a call of `op`, as a constant; null if the call is no such cast.
+  // Returns the result of a call of `op`, as a constant; null if the call is no such cast.
   ir::Expr* Fold(const ir::Builder& at, const ops::OpDef& op, const std::vector<const ir::Expr*>& args,
                  const ir::Type* type);
 

@@ -120,7 +120,7 @@ class Folder : public Rewriter {
     return found == known_.end() ? expr : found->second;
   }
 
-  // The tuple that a variable is bound to, written again; else `expr`.
+  // Returns the tuple that a variable is bound to, written again; else `expr`.
   Expr* InPlace(Expr* expr) {
     const auto* known = DynCast<ir::Tuple>(Known(expr));
     if (known == nullptr || known == expr) return expr;
@@ -150,7 +150,7 @@ class Folder : public Rewriter {
     return FieldOf(At(project.span).Project(tuple, project.index, project.type));
   }
 
-  // The field itself, if it is known.
+  // Returns the field itself, if it is known.
   Expr* FieldOf(ir::Project* project) {
     // Fields that are computed in place are left alone: the others' effects must stay.
     const auto* known = DynCast<ir::Tuple>(Known(project->tuple));
@@ -179,7 +179,7 @@ class Folder : public Rewriter {
     return At(branch.span).If(condition, then_branch, Rewrite(branch.else_branch), branch.type);
   }
 
-  // Whether `pattern` matches `value`; null if that is not known.
+  // Returns whether `pattern` matches `value`; null if that is not known.
   std::optional<bool> Matches(const ir::Pattern& pattern, const Expr* value) const {
     if (pattern.kind == ir::PatternKind::kWildcard || pattern.kind == ir::PatternKind::kVar) return true;
     const Expr* known = Known(value);

@@ -73,8 +73,8 @@ int64_t AxisOf(const ir::Call& call, const ir::TensorType& data) {
   return axis < 0 ? axis + static_cast<int64_t>(data.shape.dims.size()) : axis;
 }
 
-// The elements of a constant along the only axis of a tensor of rank `rank` along which they differ, or one element;
-// nullopt if they differ along more.
+// Returns the elements of a constant along the only axis of a tensor of rank `rank` along which they differ, or one
+// element; nullopt if they differ along more.
 std::optional<Scale> ElementsOf(const Literal& constant, int64_t rank) {
   Scale scale;
   for (int64_t i = 0; i < constant.rank(); ++i) {
@@ -223,8 +223,8 @@ bool Multiply(std::span<const T> elements, const double* factors, size_t step, T
   return !loses;
 }
 
-// The constant with its elements multiplied, by the factor of their index along `axis`. nullopt if that loses more than
-// rounding.
+// Returns the constant with its elements multiplied, by the factor of their index along `axis`. nullopt if that loses
+// more than rounding.
 template <typename T>
 std::optional<Literal> ScaledAs(const Literal& constant, int64_t axis, const Scale& scale) {
   const std::span<const T> elements = constant.values<T>();
@@ -248,7 +248,7 @@ std::optional<Literal> Scaled(const Literal& constant, int64_t axis, const Scale
                                       : ScaledAs<double>(constant, axis, scale);
 }
 
-// The values in `dtype`, along `axis` of tensors of rank `rank`, with ones for the axes behind it.
+// Returns the values in `dtype`, along `axis` of tensors of rank `rank`, with ones for the axes behind it.
 Literal VectorOf(DataType dtype, const std::vector<double>& values, int64_t axis, int64_t rank) {
   Shape shape = {static_cast<int64_t>(values.size())};
   shape.resize(static_cast<size_t>(rank - axis), 1);
@@ -346,7 +346,7 @@ class ScaleFolder : public Rewriter {
     return IsMatrixProduct(op) || IsConvolution(op);
   }
 
-  // The variable t of `t.0`.
+  // Returns the variable t of `t.0`.
   static const ir::Var* NormalisedOf(const Expr* expr) {
     const auto* project = DynCast<ir::Project>(expr);
     const auto* use = project == nullptr || project->index != 0 ? nullptr : DynCast<ir::VarExpr>(project->tuple);
@@ -371,7 +371,7 @@ class ScaleFolder : public Rewriter {
     return ops::BuildCall(at, "add", {data, shift});
   }
 
-  // The operator call in this block that gives `data`, if nothing else uses it; else null.
+  // Returns the operator call in this block that gives `data`, if nothing else uses it; else null.
   Binding* OnlyUse(const Expr& data, std::vector<Binding>& chain) {
     const auto* use = DynCast<ir::VarExpr>(&data);
     auto place = use == nullptr ? places_.end() : places_.find(use->var);
@@ -381,7 +381,7 @@ class ScaleFolder : public Rewriter {
     return ir::TypesEqual(binding.value->type, binding.var->type) ? &binding : nullptr;
   }
 
-  // The weights multiplied along `axis`; nullopt if they are no constant that may be.
+  // Returns the weights multiplied along `axis`; nullopt if they are no constant that may be.
   std::optional<Literal> ScaledWeights(const ir::Call& call, int64_t axis, const Scale& scale) const {
     const Literal* constant = ConstantOf(call.args[1]);
     if (constant == nullptr || !IsFloat(TensorOf(&call)) || constant->dtype() != TensorOf(&call)->dtype.dtype) {
@@ -541,7 +541,7 @@ class ScaleFolder : public Rewriter {
     ReplaceArg(product, 0, named);
   }
 
-  // Whether all extents are known, and those of `a` are those of more elements.
+  // Returns whether all extents are known, and those of `a` are those of more elements.
   static bool IsLarger(const Dims& a, const Dims& b) {
     std::optional<int64_t> first = NumElements(a).AsConst(), second = NumElements(b).AsConst();
     return first && second && *first > *second;

@@ -54,7 +54,7 @@ bool IsCallOf(const Expr* expr, const ir::GlobalFunction& global) {
   return callee != nullptr && callee->name == global.name;
 }
 
-// The parameters that all calls in the body pass on; none if there are no calls.
+// Returns the parameters that all calls in the body pass on; none if there are no calls.
 VarSet InvariantParams(const ir::GlobalFunction& global) {
   const std::vector<ir::Var*>& params = global.function->params;
   VarSet result(params.begin(), params.end());
@@ -72,7 +72,7 @@ VarSet InvariantParams(const ir::GlobalFunction& global) {
   return is_recursive ? result : VarSet();
 }
 
-// The extents of a tensor but those that are 1, in some order; nothing where one is unknown.
+// Returns the extents of a tensor but those that are 1, in some order; nothing where one is unknown.
 std::vector<std::string> ExtentTexts(const ir::Type* type) {
   const auto* tensor = DynCast<ir::TensorType>(type);
   if (tensor == nullptr || !tensor->shape.is_dims()) return {};
@@ -193,7 +193,7 @@ class InvariantFinder {
     });
   }
 
-  // Whether the value is one that is worth a parameter.
+  // Returns whether the value is one that is worth a parameter.
   bool AddLet(const ir::Let& let) {
     if (!ir::TypesEqual(let.value->type, let.var->type)) return false;
     std::vector<const Expr*> operands;
@@ -295,7 +295,7 @@ class CallRewriter : public Rewriter {
     return arena_.New<ir::FuncType>(type.type_params, std::move(params), type.result, type.constraints);
   }
 
-  // A call of the second function with `values` after the arguments.
+  // Returns a call of the second function with `values` after the arguments.
   Expr* CallLoop(ir::Span span, const ir::FuncType& type, std::vector<Expr*> args,
                  const std::vector<ir::Var*>& values) {
     const ir::Builder at = At(span);

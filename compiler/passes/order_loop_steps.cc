@@ -58,7 +58,7 @@ class LoopOrderer : public Rewriter {
     const ir::Var* param;  // whose next value it is
   };
 
-  // The parameter that `binding` is the next value of, if it can be computed last; else null.
+  // Returns the parameter that `binding` is the next value of, if it can be computed last; else null.
   const ir::Var* NextValueOf(const Binding& binding, const ir::Call& call) const {
     const auto* operation = DynCast<ir::Call>(binding.value);
     auto uses = uses_.find(binding.var);

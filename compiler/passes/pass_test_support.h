@@ -18,8 +18,9 @@
 
 namespace rvm::passes {
 
-// The functions of the module after the first run of the pass `name` (the last one if it is repeated) at `opt_level`,
-// printed, or the first error. Type definitions are left out. The entry is `@main`. `batch`: PassContext::batch.
+// Returns the functions of the module after the first run of the pass `name` (the last one if it is repeated) at
+// `opt_level`, printed, or the first error. Type definitions are left out. The entry is `@main`. `batch`:
+// PassContext::batch.
 inline std::string After(std::string_view name, std::string source, int opt_level, bool batch = false) {
   diagnostics::SourceMap sources;
   diagnostics::Diagnostics diagnostics(&sources);

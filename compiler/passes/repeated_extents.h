@@ -14,7 +14,7 @@ namespace rvm::passes {
 // are tensors themselves are no case of this: FunctionEmitter checks those.
 std::vector<const ir::Type*> UncheckedParamTypes(ir::Arena& arena, const std::vector<ir::Var*>& params);
 
-// Whether a data type, a reference or a function within `type` has an extent with a name, which nothing checks.
+// Returns whether a data type, a reference or a function within `type` has an extent with a name, which nothing checks.
 bool HidesNamedExtents(const ir::Type* type);
 
 }  // namespace rvm::passes

@@ -16,9 +16,9 @@ using ir::Binding;
 using ir::MakeLets;
 
 const ir::FuncType& TypeOf(const ir::Function& function);
-// The type of `expr`; null if that is no tensor of known rank.
+// Returns the type of `expr`; null if that is no tensor of known rank.
 const ir::TensorType* TensorOf(const ir::Expr* expr);
-// The value of a constant; null if `expr` is none.
+// Returns the value of a constant; null if `expr` is none.
 const Literal* ConstantOf(const ir::Expr* expr);
 // Nodes in `expr`; where there are more than `limit`, some number above it.
 size_t CountNodes(const ir::Expr* expr, size_t limit);
@@ -30,14 +30,14 @@ struct VarUses {
 using UseCounts = absl::flat_hash_map<const ir::Var*, VarUses>;
 // Adds the uses of variables in `expr` to `counts`.
 void CountUses(const ir::Expr* expr, UseCounts& counts);
-// Whether `expr` uses `var`.
+// Returns whether `expr` uses `var`.
 bool Mentions(const ir::Expr* expr, const ir::Var* var);
 
-// Whether no clause wants a tuple that the match is on as a whole: its fields will do.
+// Returns whether no clause wants a tuple that the match is on as a whole: its fields will do.
 bool LooksAtFieldsOnly(const ir::Match& match);
-// The module with other functions.
+// Returns the module with other functions.
 ir::Module WithFunctions(const ir::Module& module, std::vector<ir::GlobalFunction> functions);
-// The module with another body for each function.
+// Returns the module with another body for each function.
 ir::Module MapFunctions(const ir::Module& module, absl::FunctionRef<ir::Expr*(const ir::GlobalFunction&)> new_body);
 
 // Never changes a node: modules of earlier passes stay as they were. Chains of lets are
@@ -58,7 +58,7 @@ class Rewriter {
   virtual void RewriteLet(const ir::Let& let, std::vector<Binding>& chain);
   // Puts a chain of lets together, once its body has been rewritten.
   virtual ir::Expr* FinishLets(const std::vector<Binding>& chain, ir::Expr* body);
-  // The variable that stands for `var`, called where it is bound, before any use.
+  // Returns the variable that stands for `var`, called where it is bound, before any use.
   virtual ir::Var* RewriteBinder(ir::Var* var) { return var; }
   virtual const ir::Type* RewriteType(const ir::Type* type) { return type; }
   virtual ir::TypeArg RewriteTypeArg(const ir::TypeArg& arg) { return arg; }
@@ -66,7 +66,7 @@ class Rewriter {
   ir::Expr* RewriteChildren(ir::Expr* expr);
   ir::Function* RewriteFunction(const ir::Function& function);
   ir::Function* RewriteUntyped(const ir::Function& function);  // the same without its type
-  // The function with parameters of its own and a call of `global` as its body, which is not rewritten.
+  // Returns the function with parameters of its own and a call of `global` as its body, which is not rewritten.
   ir::Function* MakeCaller(const ir::GlobalFunction& global);
   ir::Pattern* RewritePattern(const ir::Pattern& pattern);
   std::vector<ir::Expr*> RewriteAll(const std::vector<ir::Expr*>& exprs);

@@ -63,7 +63,7 @@ bool IsWider(DataType wide, DataType narrow) {
   return wide.is_float() ? narrow.is_float() : wide.code == narrow.code;
 }
 
-// The permutation of a transpose: axis `i` of the result is axis `Axes(call)[i]` of the operand.
+// Returns the permutation of a transpose: axis `i` of the result is axis `Axes(call)[i]` of the operand.
 std::vector<int64_t> Axes(const ir::Call& call) {
   const auto rank = static_cast<int64_t>(DynCast<ir::TensorType>(call.type)->shape.dims.size());
   std::vector<int64_t> axes;
@@ -112,13 +112,13 @@ class OpSimplifier : public Rewriter {
   }
 
  private:
-  // The call of an operator that gives one tensor.
+  // Returns the call of an operator that gives one tensor.
   static const ir::Call* OperatorCall(const Expr* expr) {
     const auto* type = ir::OpCallee(expr) == nullptr ? nullptr : DynCast<ir::TensorType>(expr->type);
     return type != nullptr && type->shape.is_dims() ? Cast<ir::Call>(expr) : nullptr;
   }
 
-  // The call that gives `expr`, if it is one of `op` and its operand can stand elsewhere.
+  // Returns the call that gives `expr`, if it is one of `op` and its operand can stand elsewhere.
   const ir::Call* CallOf(const Expr* expr, std::string_view op) const {
     const auto* use = DynCast<ir::VarExpr>(expr);
     auto found = use == nullptr ? calls_.end() : calls_.find(use->var);
@@ -152,14 +152,14 @@ class OpSimplifier : public Rewriter {
 
   static DataType Dtype(const ir::Call& call) { return DynCast<ir::TensorType>(call.type)->dtype.dtype; }
 
-  // Whether the operator is an identity that no later pass reads: fusion reads those that it must not cross, placement
-  // those that name a device.
+  // Returns whether the operator is an identity that no later pass reads: fusion reads those that it must not cross,
+  // placement those that name a device.
   static bool IsSpentMark(const ops::OpDef& op) {
     return ops::IsIdentity(op) && op.fusion != ops::FusionClass::kOpaque && op.name != "on_device" &&
            op.name != "device_copy";
   }
 
-  // Whether the call gives its argument `i`.
+  // Returns whether the call gives its argument `i`.
   static bool GivesBack(const ops::OpDef& op, const ir::Call& call, size_t i) {
     if (!ir::TypesEqual(call.args[i]->type, call.type)) return false;
     if (op.name == "cast" || (i == 0 && IsSpentMark(op))) return true;
@@ -220,7 +220,7 @@ class OpSimplifier : public Rewriter {
     return At(call.span).CallOp(ir::OpCallee(inner), {operand}, {{"axes", std::move(list)}}, call.type);
   }
 
-  // A matrix with one row or one column as a column (axis 0) or a row (axis 1).
+  // Returns a matrix with one row or one column as a column (axis 0) or a row (axis 1).
   Expr* Along(Expr* matrix, bool is_column, bool is_along, ir::Span span) {
     if (is_along) return matrix;
     ir::Attrs attrs{{"newshape", is_column ? ir::IntList({{-1, 1}}) : ir::IntList({{1, -1}})}};

@@ -35,7 +35,7 @@ constexpr size_t kMaxLiteral = 400;
 constexpr int kMaxDepth = 4;
 constexpr size_t kMaxCopies = 1000;
 
-// The parameters of `function` that it only calls or passes to itself as they are.
+// Returns the parameters of `function` that it only calls or passes to itself as they are.
 std::vector<bool> OnlyCalledParams(const ir::GlobalFunction& global) {
   const ir::Function& function = *global.function;
   UseCounts uses;
@@ -183,7 +183,7 @@ class CallRewriter : public Rewriter {
   }
 
  private:
-  // The literal that `arg` is or is bound to; null if that is unknown, or it is too large.
+  // Returns the literal that `arg` is or is bound to; null if that is unknown, or it is too large.
   const ir::Function* Literal(const Expr* arg) const {
     const auto* literal = DynCast<ir::Function>(arg);
     if (const auto* use = DynCast<ir::VarExpr>(arg)) {

@@ -66,7 +66,7 @@ struct Transposed {
   }
 };
 
-// The phases of an axis; nullopt if one has no taps, or begins within the data or ends there.
+// Returns the phases of an axis; nullopt if one has no taps, or begins within the data or ends there.
 std::optional<Axis> PhasesOf(const ops::Window& window, const Dim& data, const Dim& out) {
   Axis axis{.extent = out};
   // One element never meets another, as if the stride were larger.
@@ -125,7 +125,8 @@ std::optional<Transposed> Describe(const ir::Call& call) {
   return parts <= kMaxParts ? std::optional(std::move(conv)) : std::nullopt;
 }
 
-// The filters (I, O / groups, taps...) of some phases, as (O * phases, I / groups, taps...) of an ordinary convolution.
+// Returns the filters (I, O / groups, taps...) of some phases, as (O * phases, I / groups, taps...) of an ordinary
+// convolution.
 Literal FiltersOf(const Transposed& conv, const std::vector<Phases>& phases) {
   const Shape& from = conv.filters->shape();
   int64_t inputs = from[0] / conv.groups, outputs = from[1], count = 1;
@@ -191,8 +192,8 @@ class PhaseBuilder {
     return at_.Bind("phases", ops::BuildCall(at_, op, std::move(args), std::move(attrs)), chain_);
   }
 
-  // The results of the chosen phases of the first axes and of all phases of the others, of shape (N, C, positions,
-  // phases, positions, phases, ...).
+  // Returns the results of the chosen phases of the first axes and of all phases of the others, of shape (N, C,
+  // positions, phases, positions, phases, ...).
   Expr* Join(std::vector<Phases> chosen) {
     if (chosen.size() == conv_.axes.size()) return Spread(Convolve(chosen), chosen);
     std::vector<Expr*> parts;

@@ -97,7 +97,7 @@ class ShapeSpecializer : public Rewriter {
     return At(call.span).CallOp(twin->op, std::move(args), std::move(twin->attrs), call.type);
   }
 
-  // The first axis of `type` from which on it has the extents `dims`.
+  // Returns the first axis of `type` from which on it has the extents `dims`.
   static std::optional<size_t> FindExtents(const ir::Type* type, std::span<const Dim> dims) {
     const auto* tensor = DynCast<ir::TensorType>(type);
     if (tensor == nullptr || !tensor->shape.is_dims()) return std::nullopt;
@@ -108,8 +108,8 @@ class ShapeSpecializer : public Rewriter {
     return std::nullopt;
   }
 
-  // The call with extents of a parameter in place of those that `newshape` computes: where `in` and `out` first differ,
-  // axes of `in` become axes that a parameter has, and constants follow.
+  // Returns the call with extents of a parameter in place of those that `newshape` computes: where `in` and `out` first
+  // differ, axes of `in` become axes that a parameter has, and constants follow.
   Expr* LikeParameter(const ir::Call& call) {
     const ir::TensorType *from = TensorOf(call.args[0]), *to = TensorOf(&call);
     if (from == nullptr || to == nullptr) return nullptr;
@@ -136,8 +136,8 @@ class ShapeSpecializer : public Rewriter {
     return product;
   }
 
-  // The axes `replaced` of the operand of `call`, a reshape, with the extents that the axes `taken` of `like` have;
-  // then the other axes in the shape of the call. Null if attributes cannot say that.
+  // Returns the axes `replaced` of the operand of `call`, a reshape, with the extents that the axes `taken` of `like`
+  // have; then the other axes in the shape of the call. Null if attributes cannot say that.
   Expr* ReshapeLike(const ir::Call& call, std::pair<size_t, size_t> replaced, ir::Var* like,
                     std::pair<size_t, size_t> taken) {
     const ops::OpDef* op = ops::FindOp("reshape_like");
@@ -185,7 +185,7 @@ class ShapeSpecializer : public Rewriter {
     return at.CallOp(ops::FindOp("arange_fill"), std::move(args), call.attrs, call.type);
   }
 
-  // The operand of a check that its type makes superfluous; null if it does not.
+  // Returns the operand of a check that its type makes superfluous; null if it does not.
   Expr* Checked(const ir::Call& call) {
     const ir::TensorType* type = TensorOf(call.args[0]);
     std::vector<Dim> expected = evaluator_.Elements(call.args[1]);

@@ -40,7 +40,7 @@ constexpr Known kKnown[] = {
     {"dyn.zeros", "dyn.zeros(shape_of(%x))"},
 };
 
-// Whether the operator is a part of another one, which takes or gives the number of results.
+// Returns whether the operator is a part of another one, which takes or gives the number of results.
 bool IsPart(const ops::OpDef& op) {
   return std::any_of(ops::AllOps().begin(), ops::AllOps().end(),
                      [&](const ops::OpDef* other) { return other->count_op == op.name || other->fill_op == op.name; });

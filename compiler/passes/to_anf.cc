@@ -35,7 +35,7 @@ class Normalizer {
  public:
   explicit Normalizer(ir::Arena& arena) : arena_(arena) {}
 
-  // The block that computes `expr`.
+  // Returns the block that computes `expr`.
   Expr* Block(Expr* expr) {
     std::vector<Binding> outer = std::exchange(block_, {});
     Expr* tail = Step(expr);
@@ -96,7 +96,7 @@ class Normalizer {
     return arena_.New<ir::Constant>(*Cast<ir::Constant>(atom));
   }
 
-  // The fields that are known to be in a variable bound to a tuple.
+  // Returns the fields that are known to be in a variable bound to a tuple.
   const ir::Tuple* KnownTuple(const Expr* atom) const {
     const auto* use = DynCast<ir::VarExpr>(atom);
     auto found = use == nullptr ? tuples_.end() : tuples_.find(use->var);

@@ -49,7 +49,7 @@ const ir::Call* CallOf(const Expr* expr, std::string_view function) {
   return callee != nullptr && callee->name == function ? Cast<ir::Call>(expr) : nullptr;
 }
 
-// The call that `let` names, if the body of the function may stand there.
+// Returns the call that `let` names, if the body of the function may stand there.
 const ir::Call* CopiedCall(const ir::Let& let, const ir::GlobalFunction& global) {
   const ir::Call* call = CallOf(let.value, global.name);
   if (call == nullptr || !ir::TypesEqual(let.var->type, TypeOf(*global.function).result)) return nullptr;

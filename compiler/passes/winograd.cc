@@ -45,7 +45,7 @@ bool AllAre(const std::vector<int64_t>& numbers, int64_t number) {
   return true;
 }
 
-// Whether the call is a convolution that the transformed one can replace.
+// Returns whether the call is a convolution that the transformed one can replace.
 bool HasForm(const ir::Call& call) {
   if (ir::OpCallee(&call) == nullptr || ir::OpCallee(&call)->name != "nn.conv2d") return false;
   const ir::Attrs& attrs = call.attrs;
@@ -63,8 +63,8 @@ bool HasForm(const ir::Call& call) {
          out->shape.dims[3].is_const();
 }
 
-// Whether tiles of the results of extents (n, o, h, w) take less time than single ones, for `channels` of the images.
-// A batch of unknown extent counts as one image.
+// Returns whether tiles of the results of extents (n, o, h, w) take less time than single ones, for `channels` of the
+// images. A batch of unknown extent counts as one image.
 bool Pays(const Dims& out, const Shape& filters) {
   auto results = static_cast<double>(filters[0]), channels = static_cast<double>(filters[1]);
   double images = static_cast<double>(out[0].is_const() ? out[0].constant() : 1);

@@ -14,8 +14,8 @@ namespace rvm::passes {
 
 using Workers = absl::flat_hash_map<std::string, std::string>;  // by entry
 
-// A new name for each entry for which `changes` holds: `<entry>.worker`, with a number where that is taken. The entry
-// becomes a wrapper, which keeps the signature.
+// Returns a new name for each entry for which `changes` holds: `<entry>.worker`, with a number where that is taken. The
+// entry becomes a wrapper, which keeps the signature.
 Workers NameWorkers(const ir::Module& module, const std::vector<std::string>& entries,
                     absl::FunctionRef<bool(std::string_view)> changes);
 

@@ -125,7 +125,7 @@ double Observations::ByError() const {
   return best;
 }
 
-// The relative entropy of the histogram, clipped at a bin, to the same with the bins of each code made even.
+// Returns the relative entropy of the histogram, clipped at a bin, to the same with the bins of each code made even.
 double Observations::ByEntropy() const {
   double best = greatest_magnitude(), least = std::numeric_limits<double>::max();
   const double all = static_cast<double>(count_);

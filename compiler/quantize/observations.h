@@ -40,7 +40,7 @@ class Observations {
   bool has_strange() const { return has_strange_; }
   // Share of the values beyond `magnitude`.
   double ShareBeyond(double magnitude) const;
-  // The magnitude by `rule`; 0 if nothing but zeros was seen.
+  // Returns the magnitude by `rule`; 0 if nothing but zeros was seen.
   double Range(const ObserverRule& rule) const;
   // Bins and the width of one.
   std::span<const int64_t> bins() const { return bins_; }

@@ -73,7 +73,7 @@ class SiteWriter {
   ir::Call* Op(std::string_view name, std::vector<Expr*> args, ir::Attrs attrs = {}) {
     return ops::BuildCall(at_, name, std::move(args), std::move(attrs));
   }
-  // A constant that has a name after the weight.
+  // Returns a constant that has a name after the weight.
   Expr* Named(Literal literal, std::string_view part) {
     ir::Constant* constant = at_.Constant(std::move(literal));
     constant->name = absl::StrCat(site_.name.substr(0, site_.name.find('.')), "_", std::string(part));
@@ -103,7 +103,7 @@ class SiteWriter {
     return Times(Wide(codes), Take(Named(std::move(column), "scales"), indices));
   }
 
-  // The operator of the site; a matrix is multiplied by rows.
+  // Returns the operator of the site; a matrix is multiplied by rows.
   Expr* Product(Expr* data, Expr* weight, std::string_view out_dtype) {
     const std::string dtype(out_dtype);
     if (site_.kind == SiteKind::kProduct) return Op("nn.dense", {data, weight}, {{"out_dtype", dtype}});
@@ -112,7 +112,7 @@ class SiteWriter {
     return Op(ir::OpCallee(site_.call)->name, {data, weight}, std::move(attrs));
   }
 
-  // The axis of the result that has the outputs.
+  // Returns the axis of the result that has the outputs.
   int64_t OutputAxis() const {
     const auto rank = static_cast<int64_t>(TensorOf(site_.call)->shape.dims.size());
     if (site_.kind == SiteKind::kProduct) return rank - 1;

@@ -24,8 +24,8 @@ struct SitePlan {
 // products of bytes store it as kW8.
 bool CanRealize(const Site& site, Scheme scheme, int64_t group, WeightStore& weights);
 
-// The module with the sites in the forms that `plans` decide, one for each site. Types stay as they are. Weights are
-// constants in their stored form, which kernels expand or multiply as they are; a product of bytes is
+// Returns the module with the sites in the forms that `plans` decide, one for each site. Types stay as they are.
+// Weights are constants in their stored form, which kernels expand or multiply as they are; a product of bytes is
 //
 //   let q = cast(clip(round_half_even(x * 1/s), -127, 127), int8);
 //   cast(nn.dense(q, codes, out_dtype=int32), float32) * (s * scales)
@@ -34,8 +34,8 @@ bool CanRealize(const Site& site, Scheme scheme, int64_t group, WeightStore& wei
 ir::Module Realize(const ir::Module& module, const std::vector<Site>& sites, const std::vector<SitePlan>& plans,
                    WeightStore& weights);
 
-// The same with weights and activations rounded in float32, and products of floats. Results differ from those of
-// Realize by the rounding of sums.
+// Returns the same with weights and activations rounded in float32, and products of floats. Results differ from those
+// of Realize by the rounding of sums.
 ir::Module Simulate(const ir::Module& module, const std::vector<Site>& sites, const std::vector<SitePlan>& plans,
                     WeightStore& weights);
 

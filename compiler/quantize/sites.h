@@ -34,8 +34,8 @@ struct Site {
   const ir::Expr* data() const { return call->args[kind == SiteKind::kTable ? 1 : 0]; }
 };
 
-// The sites of a specialised module, in the order of its text: in functions, closures, branches and clauses. A weight
-// is a constant, or a constant matrix that is transposed. Only float32 is quantised.
+// Returns the sites of a specialised module, in the order of its text: in functions, closures, branches and clauses. A
+// weight is a constant, or a constant matrix that is transposed. Only float32 is quantised.
 std::vector<Site> FindSites(const ir::Module& module);
 
 }  // namespace rvm::quantize

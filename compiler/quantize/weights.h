@@ -26,11 +26,11 @@ inline constexpr int kZeroCode = 8;
 // The greatest int8 code; codes are symmetric.
 inline constexpr int kMaxCode = 127;
 
-// The weight of a site as `scheme` stores it. nullopt if the scheme cannot: a weight that is not finite, or too large
-// for float16; kW4 of filters, or of rows that are no multiple of `group`.
+// Returns the weight of a site as `scheme` stores it. nullopt if the scheme cannot: a weight that is not finite, or too
+// large for float16; kW4 of filters, or of rows that are no multiple of `group`.
 std::optional<StoredWeight> Store(const Site& site, Scheme scheme, int64_t group);
 
-// The numbers that stored weights stand for, in the shape of the site's weight.
+// Returns the numbers that stored weights stand for, in the shape of the site's weight.
 Literal Restored(const Site& site, const StoredWeight& stored, Scheme scheme);
 
 // Stores each weight once, however many sites share it.

@@ -42,8 +42,8 @@ class ArgumentReader {
   absl::flat_hash_map<std::pair<const ir::Constructor*, const ir::Type*>, std::vector<const ir::Type*>> field_types_;
 };
 
-// The difference between a tensor and its type, "saw Tensor[(2), float32]; expected ...", or "" if they agree. `dims`:
-// the values of dim variables bound so far; null: variables match any extent.
+// Returns the difference between a tensor and its type, "saw Tensor[(2), float32]; expected ...", or "" if they agree.
+// `dims`: the values of dim variables bound so far; null: variables match any extent.
 std::string TensorMismatch(const Literal& tensor, const ir::TensorType& type,
                            absl::flat_hash_map<int64_t, int64_t>* dims);
 

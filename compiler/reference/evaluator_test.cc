@@ -32,7 +32,7 @@ struct Program {
   }
 };
 
-// The value of `@main`, or the error.
+// Returns the value of `@main`, or the error.
 std::string ValueOf(std::string_view text, std::vector<Value> args = {}, const EvaluateOptions& options = {}) {
   Program program(text);
   if (!program.error.empty()) return program.error;

@@ -156,7 +156,7 @@ const Pattern* FindPattern(const ir::Call& call) {
   return found == std::end(kPatterns) ? nullptr : found;
 }
 
-// The constant zero point of factor `factor`.
+// Returns the constant zero point of factor `factor`.
 std::optional<int64_t> ZeroOf(const Pattern& pattern, const ir::Call& call, size_t factor) {
   if (!pattern.has_zeros) return 0;
   const auto* constant = ir::DynCast<ir::Constant>(call.args[factor + 2]);
@@ -167,7 +167,7 @@ std::optional<int64_t> ZeroOf(const Pattern& pattern, const ir::Call& call, size
 
 bool IsByte(DataType dtype) { return dtype == kInt8 || dtype == kUInt8; }
 
-// Whether the accelerator's bounds hold for all numbers of the code.
+// Returns whether the accelerator's bounds hold for all numbers of the code.
 bool FitsBounds(const Product& product) {
   auto fits = [](int64_t number, int64_t most) { return number >= -most && number <= most; };
   for (const Dim& loop : product.loops) {

@@ -16,9 +16,9 @@ namespace rvm::target {
 // uint8, a result of int32, constant zero points. Extents along which a window slides must be known.
 bool IsTileProduct(const ir::Call& call);
 
-// The code of a kernel that is the single call of a primitive function, which IsTileProduct accepts: its one function
-// is "k<number>_0", whose arguments are those of a DeviceCode::Kernel. Returns kUnimplemented, with the reason, if its
-// extents are more than constants and symbols.
+// Returns the code of a kernel that is the single call of a primitive function, which IsTileProduct accepts: its one
+// function is "k<number>_0", whose arguments are those of a DeviceCode::Kernel. Returns kUnimplemented, with the
+// reason, if its extents are more than constants and symbols.
 absl::StatusOr<std::string> MakeTileProduct(uint32_t number, const KernelDesc& kernel, const ir::Function& primitive);
 
 }  // namespace rvm::target

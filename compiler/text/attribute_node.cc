@@ -57,7 +57,7 @@ bool IsNodeField(std::string_view type_key, std::string_view field) {
   });
 }
 
-// The value of a field that is stored in place.
+// Returns the value of a field that is stored in place.
 ir::AttrValue PlainValue(const std::string& text) {
   int64_t integer = 0;
   double number = 0;
@@ -97,7 +97,7 @@ bool IsZero(const ir::AttrValue& value) {
   return value.AsList()->empty();
 }
 
-// The name of a VirtualDevice, with its number if it is not the first: "cuda:1"; None if it names no device.
+// Returns the name of a VirtualDevice, with its number if it is not the first: "cuda:1"; None if it names no device.
 absl::StatusOr<ir::AttrValue> DeviceName(const ObjectGraph& graph, NodeId node) {
   auto number = [&](std::string_view field) {
     const std::string* text = graph.Field(node, field);

@@ -8,7 +8,7 @@
 namespace rvm::text {
 namespace {
 
-// The six bits of a character, or -1.
+// Returns the six bits of a character, or -1.
 int Bits(char c) {
   if (c >= 'A' && c <= 'Z') return c - 'A';
   if (c >= 'a' && c <= 'z') return c - 'a' + 26;

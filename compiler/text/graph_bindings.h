@@ -15,7 +15,7 @@
 
 namespace rvm::text {
 
-// Whether `%name` is a graph variable: its name is a number.
+// Returns whether `%name` is a graph variable: its name is a number.
 bool IsGraphVar(const ir::Var* var);
 
 // Moves the lets of `vars` (graph variables that `function` uses outside their scope) and of the graph variables on

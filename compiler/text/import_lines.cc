@@ -22,7 +22,7 @@ class LineReader {
   LineReader(std::span<const Token> tokens, diagnostics::Diagnostics& diagnostics)
       : tokens_(tokens), diagnostics_(diagnostics) {}
 
-  // The line whose `import` is at `at`, which becomes the token behind it; nullopt after an error was reported.
+  // Returns the line whose `import` is at `at`, which becomes the token behind it; nullopt after an error was reported.
   std::optional<ImportLine> Read(size_t& at) {
     at_ = at + 1;
     ImportLine line;
@@ -96,7 +96,7 @@ class LineReader {
 
 bool IsOfPrelude(std::string_view name) { return name.starts_with(kPreludePrefix); }
 
-// The name that a text which imports `prefix` as `name` has for a definition; nullopt for one of another file.
+// Returns the name that a text which imports `prefix` as `name` has for a definition; nullopt for one of another file.
 std::optional<std::string> NameForText(std::string_view in_module, std::string_view prefix, std::string_view name) {
   if (!in_module.starts_with(prefix)) return std::nullopt;
   std::string_view rest = in_module.substr(prefix.size());

@@ -23,7 +23,7 @@ struct ImportLines {
   std::vector<ImportLine> lines;
   absl::flat_hash_map<size_t, size_t> ends;  // for the first token of each line: the token behind it
 };
-// The imports of a text, in order. Reports syntax errors in them.
+// Returns the imports of a text, in order. Reports syntax errors in them.
 ImportLines ReadImportLines(std::span<const Token> tokens, diagnostics::Diagnostics& diagnostics);
 
 // The definitions of the module that the text being read can use, besides its own and those of the Prelude.

@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 8> kTwoCharPuncts = {"->", "=>", "==", "!
 constexpr std::string_view kMetadataMark = "#[metadata]";
 constexpr std::string_view kOneCharPuncts = "()[]{}<>,;:.=+-*/!|?&";
 
-// A hint for a character that is an operator in other languages.
+// Returns a hint for a character that is an operator in other languages.
 absl::string_view HintFor(char c) {
   switch (c) {
     case '%': return "; the remainder is `mod(%a, %b)`";

@@ -36,7 +36,7 @@ struct Comment {
   ir::Span span;
 };
 
-// The tokens of the whole source; the last one is kEnd. Reports malformed tokens and continues after them.
+// Returns the tokens of the whole source; the last one is kEnd. Reports malformed tokens and continues after them.
 // Comments are not tokens; they are appended to `comments` unless it is null.
 std::vector<Token> Lex(uint32_t source, diagnostics::Diagnostics& diagnostics,
                        std::vector<Comment>* comments = nullptr);

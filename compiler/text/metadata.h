@@ -33,7 +33,7 @@ class Metadata {
   static absl::StatusOr<Metadata> Parse(std::string_view json);
 
   std::optional<Literal> Constant(const MetaReference& reference, diagnostics::Diagnostics& diagnostics) const;
-  // The value of one attribute.
+  // Returns the value of one attribute.
   std::optional<ir::AttrValue> Value(const MetaReference& reference, diagnostics::Diagnostics& diagnostics) const;
   // All attributes of a call of `op`.
   std::optional<ir::Attrs> Attributes(const MetaReference& reference, const ops::OpDef& op,

@@ -34,7 +34,7 @@ class Names {
   // The types of the Prelude that the program mentions. Their constructors hide those of other Prelude types.
   void set_mentioned(absl::flat_hash_set<std::string> types) { mentioned_ = std::move(types); }
 
-  // The name in the module of the definition that the text being read calls `name`.
+  // Returns the name in the module of the definition that the text being read calls `name`.
   std::string FunctionNameInModule(std::string_view name) const;
   std::string TypeNameInModule(std::string_view name) const;
 
@@ -53,7 +53,7 @@ class Names {
   // Null if there is none.
   const Function* FindFunction(std::string_view name) const;
   ir::AdtDef* FindType(std::string_view name) const;
-  // The constructors that the unqualified `name` may refer to; the use is ambiguous if there are several.
+  // Returns the constructors that the unqualified `name` may refer to; the use is ambiguous if there are several.
   std::vector<ir::Constructor*> FindConstructors(std::string_view name) const;
 
   // For suggestions.
@@ -68,7 +68,7 @@ class Names {
     absl::flat_hash_map<std::string, std::vector<ir::Constructor*>> constructors;
   };
 
-  // Whether `name` begins with `prelude.`; removes that prefix.
+  // Returns whether `name` begins with `prelude.`; removes that prefix.
   bool IsOfPrelude(std::string_view& name) const;
 
   std::string prefix_;

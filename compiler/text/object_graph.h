@@ -36,20 +36,20 @@ class ObjectGraph {
 
   NodeId root() const { return root_; }
   std::string_view TypeKey(NodeId node) const;  // "" for null
-  // The text of a field; null if the node has none of that name.
+  // Returns the text of a field; null if the node has none of that name.
   const std::string* Field(NodeId node, std::string_view name) const;
-  // The node whose index is the value of the field `name`.
+  // Returns the node whose index is the value of the field `name`.
   NodeId Child(NodeId node, std::string_view name) const { return ToNode(Field(node, name)); }
   NodeId ToNode(const std::string* index) const;
-  // The elements of an Array; for a Map whose keys are objects: key, value, key, value, ...
+  // Returns the elements of an Array; for a Map whose keys are objects: key, value, key, value, ...
   std::vector<NodeId> Elements(NodeId node) const;
-  // The keys and values of a Map whose keys are strings.
+  // Returns the keys and values of a Map whose keys are strings.
   std::vector<std::pair<std::string, NodeId>> Entries(NodeId node) const;
-  // The text of a string object, or the name of an operator.
+  // Returns the text of a string object, or the name of an operator.
   std::optional<std::string> Text(NodeId node) const;
   // Names and texts of all fields, in their order.
   std::vector<std::pair<std::string, std::string>> Fields(NodeId node) const;
-  // The tensor of a relay.Constant.
+  // Returns the tensor of a relay.Constant.
   absl::StatusOr<Literal> ConstantTensor(NodeId node) const;
 
  private:

@@ -137,7 +137,7 @@ void AddHint(diagnostics::Diagnostic& diagnostic, std::span<const Habit> habits,
   }
 }
 
-// Whether an expression may start with `token`.
+// Returns whether an expression may start with `token`.
 bool StartsExpression(const Token& token) {
   if (token.kind == TokenKind::kPunct) return token.text == "(" || token.text == "{" || token.text == "!";
   return token.kind != TokenKind::kEnd && !StartsDefinition(token);

@@ -207,7 +207,8 @@ ir::Expr* Parser::ParsePostfix() {
   return nullptr;
 }
 
-// Whether the next `<` opens type arguments: a matching `>` is followed by `(`, and only types are between them.
+// Returns whether the next `<` opens type arguments: a matching `>` is followed by `(`, and only types are between
+// them.
 bool Parser::LooksLikeTypeArgs() const {
   constexpr std::string_view kPuncts[] = {"(", ")", "[", "]", ",", "?", "->"};
   for (size_t i = 1;; ++i) {
@@ -314,7 +315,7 @@ ir::Expr* Parser::MarkedVar(const Token& name) {
   return ErrorExpr(name.span);
 }
 
-// A constant, constructor or operator.
+// Returns a constant, constructor or operator.
 ir::Expr* Parser::ParseName() {
   ir::Span begin = Peek().span;
   if (const ir::Constructor* constructor = AcceptConstructor()) {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kMaxDepth = 8;  // of nested lists
 
-// Whether `value` is a name or a list with a name.
+// Returns whether `value` is a name or a list with a name.
 bool HasName(const ir::AttrValue& value, int depth = 0) {
   if (value.AsString() != nullptr) return true;
   const ir::AttrValue::List* list = value.AsList();
@@ -32,7 +32,7 @@ bool HoldsNumbers(ops::AttrType type) {
 
 }  // namespace
 
-// The extent `name`, read from the shape of the innermost variable whose annotation has it; null if none has.
+// Returns the extent `name`, read from the shape of the innermost variable whose annotation has it; null if none has.
 ir::Expr* Parser::ExtentNamed(const std::string& name, ir::Span span) {
   const ir::TypeParam* param = FindTypeParam(name);
   if (param == nullptr) return nullptr;
@@ -52,7 +52,7 @@ ir::Expr* Parser::ExtentNamed(const std::string& name, ir::Span span) {
   return nullptr;
 }
 
-// The value of an attribute as an expression; null if a part is neither a number nor the extent of a variable.
+// Returns the value of an attribute as an expression; null if a part is neither a number nor the extent of a variable.
 ir::Expr* Parser::AttributeAsArgument(const ir::AttrValue& value, ir::Span span, int depth) {
   if (const int64_t* integer = value.AsInt()) return MakeConstant(Literal::ScalarInt(kInt64, *integer), span);
   if (const double* number = value.AsDouble()) return MakeConstant(Literal::Scalar(kFloat32, *number), span);

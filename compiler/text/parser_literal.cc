@@ -33,7 +33,7 @@ std::string SuffixesText() {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The magnitude with its sign, if it fits `dtype`.
+// Returns the magnitude with its sign, if it fits `dtype`.
 std::optional<Literal> IntegerLiteral(uint64_t magnitude, bool negative, DataType dtype) {
   uint64_t max = dtype.is_uint() ? std::numeric_limits<uint64_t>::max() >> (64 - dtype.bits)
                                  : (uint64_t{1} << (dtype.bits - 1)) - (negative ? 0 : 1);

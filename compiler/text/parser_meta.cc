@@ -72,7 +72,7 @@ std::optional<MetaReference> Parser::ParseMetaReference() {
   return reference;
 }
 
-// The metadata section; reports an error and returns null if the text has none.
+// Returns the metadata section; reports an error and returns null if the text has none.
 const Metadata* Parser::MetadataFor(const MetaReference& reference) {
   if (metadata_) return &*metadata_;
   bool is_constant = reference.kind == "relay.Constant" || reference.kind == "Constant";
@@ -84,7 +84,7 @@ const Metadata* Parser::MetadataFor(const MetaReference& reference) {
   return nullptr;
 }
 
-// The value of a constant of the metadata section.
+// Returns the value of a constant of the metadata section.
 ir::Expr* Parser::ParseMetaConstant() {
   std::optional<MetaReference> reference = ParseMetaReference();
   if (!reference) return nullptr;
@@ -94,7 +94,8 @@ ir::Expr* Parser::ParseMetaConstant() {
   return literal ? MakeConstant(*std::move(literal), reference->span) : ErrorExpr(reference->span);
 }
 
-// Whether a reference such as `meta[relay.attrs.ScanopAttrs][0]` comes next, which gives a call all its attributes.
+// Returns whether a reference such as `meta[relay.attrs.ScanopAttrs][0]` comes next, which gives a call all its
+// attributes.
 bool Parser::AtMetaAttrs() const {
   return AtMeta() && ((PeekIs("relay", 2) && PeekIs("attrs", 4)) || PeekIs("DictAttrs", 2));
 }

@@ -161,7 +161,8 @@ class Parser {
   bool AtMetaAttrs() const;
   bool ParseMetaAttrs(const ir::Expr& callee, ir::Attrs& attrs);
   bool ParseMetaValue(ir::AttrValue& value);
-  // The number of tokens in the name, such as `relay.reshape_only`, of the attribute that begins here; 0 if none does.
+  // Returns the number of tokens in the name, such as `relay.reshape_only`, of the attribute that begins here; 0 if
+  // none does.
   size_t AttrNameLength() const;
   bool AtAttr() const { return AttrNameLength() > 0; }
   bool ParseAttrs(ir::Attrs& attrs, ir::Span open);
@@ -240,7 +241,7 @@ class Parser {
   std::vector<std::string> MarkedFunctions() const;
   std::vector<std::string_view> KnownConstructors() const;
   static std::string_view NearestType(std::string_view name, std::vector<std::string_view> known);
-  // A placeholder for an expression with an error: a variable of the error type.
+  // Returns a placeholder for an expression with an error: a variable of the error type.
   ir::Expr* ErrorExpr(ir::Span span);
   const ir::Type* ErrorType() { return ir::MakeErrorType(arena_); }
   // Moves to the token after the `;` that ends the statement whose first token was at `depth`; false if there is none.

@@ -138,7 +138,8 @@ const ir::Type* Parser::ParseTypeOnThisStack() {
   return Unexpected("a type", DiagnosticKind::kMissingType);
 }
 
-// A reference to metadata in the place of a type: a type that type inference left open when the text was printed.
+// Returns a reference to metadata in the place of a type: a type that type inference left open when the text was
+// printed.
 const ir::Type* Parser::ParseMetaType() {
   std::optional<MetaReference> reference = ParseMetaReference();
   if (!reference) return nullptr;
@@ -199,7 +200,7 @@ bool Parser::ParseShape(ir::ShapeTerm& shape) {
   return true;
 }
 
-// A complete extent. Its subexpressions may be negative, as in `n + (3 - 4)`, but it may not.
+// Returns a complete extent. Its subexpressions may be negative, as in `n + (3 - 4)`, but it may not.
 std::optional<Dim> Parser::ParseExtent() {
   ir::Span span = Peek().span;
   std::optional<Dim> dim = ParseDim();
@@ -281,7 +282,7 @@ std::optional<Dim> Parser::ParseDimAtom() {
   return std::nullopt;
 }
 
-// The arguments, in parentheses, of a function of two extents.
+// Returns the arguments, in parentheses, of a function of two extents.
 std::optional<Dim> Parser::ParseDimCall(Dim (*function)(const Dim&, const Dim&)) {
   ir::Span open = Take().span;
   std::optional<Dim> a = ParseDim();

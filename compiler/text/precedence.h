@@ -6,7 +6,8 @@
 
 namespace rvm::text {
 
-// The precedence of `op`: a higher number binds tighter, 0 means not a binary operator. All are left-associative.
+// Returns the precedence of `op`: a higher number binds tighter, 0 means not a binary operator. All are
+// left-associative.
 inline int Precedence(std::string_view op) {
   if (op == ":=") return 1;
   if (op == "==" || op == "!=") return 2;

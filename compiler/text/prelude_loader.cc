@@ -18,7 +18,7 @@
 namespace rvm::text {
 namespace {
 
-// The name of a definition: `@f` for functions, `T` for types and constructors.
+// Returns the name of a definition: `@f` for functions, `T` for types and constructors.
 std::string NameOf(const Token& token) {
   return absl::StrCat(token.kind == TokenKind::kGlobal ? "@" : "", Abseil(token.text));
 }
@@ -53,8 +53,8 @@ bool StartsDefinition(const Token& token) {
   return token.kind == TokenKind::kIdent && (token.text == "def" || token.text == "type");
 }
 
-// A canonical text of the type definition whose name ends before `at`: parameters are numbered and constructors sorted.
-// Two definitions of one name define the same type exactly if these texts are equal.
+// Returns a canonical text of the type definition whose name ends before `at`: parameters are numbered and constructors
+// sorted. Two definitions of one name define the same type exactly if these texts are equal.
 std::string ShapeOfType(std::span<const Token> tokens, size_t at) {
   absl::flat_hash_map<std::string_view, int> params;
   std::vector<std::string> parts = {""};  // the parameters, then the constructors
@@ -155,7 +155,7 @@ OwnDefinitions FindOwnDefinitions(std::span<const Token> tokens, const Surroundi
   return own;
 }
 
-// Whether the program's type `name` is the Prelude's: defined alike, and so are the types that it mentions.
+// Returns whether the program's type `name` is the Prelude's: defined alike, and so are the types that it mentions.
 bool IsShared(const Index& index, const OwnDefinitions& own, const std::string& name) {
   auto found = index.by_name.find(name);
   auto shape = own.shapes.find(name);
@@ -188,7 +188,7 @@ std::vector<bool> AttributeValues(std::span<const Token> tokens) {
   return is_value;
 }
 
-// Whether a `[` after `before` begins a list, not type parameters or arguments.
+// Returns whether a `[` after `before` begins a list, not type parameters or arguments.
 bool MayBeginList(const Token& before) {
   if (before.kind == TokenKind::kIdent) return before.text == "match" || before.text == "case" || before.text == "let";
   return before.kind == TokenKind::kPunct && !IsClosing(before);

@@ -35,7 +35,7 @@ bool IsInfix(const ir::Expr* expr, std::string_view infix) {
   return op != nullptr && op->infix == infix && ir::Cast<ir::Call>(expr)->args.size() == 2;
 }
 
-// Whether all elements of `literal` are equal and there are enough of them to print the number only once.
+// Returns whether all elements of `literal` are equal and there are enough of them to print the number only once.
 bool IsFilled(const Literal& literal) {
   constexpr int64_t kListed = 16;
   if (literal.num_elements() <= kListed) return false;
@@ -220,7 +220,7 @@ class Printer {
 
   // References to the metadata section are printed as they were written.
   static bool IsMeta(std::string_view text) { return text.starts_with("meta["); }
-  // The text at `span` where it refers to the metadata section, else "".
+  // Returns the text at `span` where it refers to the metadata section, else "".
   std::string_view MetaText(ir::Span span) {
     if (source_ == 0 || span.source != source_ || span.end > text_.size() || span.begin >= span.end) return "";
     std::string_view text = text_.substr(span.begin, span.end - span.begin);

@@ -370,7 +370,7 @@ class Reader {
     return arena_.New<ir::Call>(callee, std::move(args), std::move(attrs), span_);
   }
 
-  // A chain of lets, folded from its end.
+  // Returns a chain of lets, folded from its end.
   ir::Expr* ReadLets(NodeId node) {
     std::vector<std::pair<ir::Var*, ir::Expr*>> chain;
     for (NodeId first = node; Key(node) == "relay.Let" && (node == first || !IsShared(node)) && !failed_;

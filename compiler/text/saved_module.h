@@ -13,7 +13,7 @@
 
 namespace rvm::text {
 
-// Whether `text` is JSON and no Relay text: it starts with the name of a member.
+// Returns whether `text` is JSON and no Relay text: it starts with the name of a member.
 bool IsSavedModule(std::string_view text);
 
 // Adds the definitions of `source` to `module`. False after an error was reported.

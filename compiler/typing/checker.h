@@ -85,9 +85,9 @@ class Checker {
   const ir::Type* ScalarType(DataType dtype);
   // Is it known to be that of a function with type parameters (dims apart) and no constraints?
   bool IsPolymorphic(const ir::Type* type);
-  // The type of an operator or a constructor as a value: polymorphic where that is expected.
+  // Returns the type of an operator or a constructor as a value: polymorphic where that is expected.
   const ir::Type* Generalised(const ir::Type* type, const ir::Type* expected);
-  // The type that branches join into.
+  // Returns the type that branches join into.
   const ir::Type* JoinType(const ir::Type* expected);
 
   // ---- checker_call.cc
@@ -96,10 +96,10 @@ class Checker {
   const ir::Type* OpValue(ir::OpExpr* op);
   const ir::FuncType* ConstructorType(ir::ConstructorExpr* expr, std::vector<ir::TypeArg> args);
   const ir::FuncType* GlobalType(ir::GlobalExpr* expr, std::vector<ir::TypeArg> args);
-  // A polymorphic type's instance, its constraints queued; other types as they are.
+  // Returns a polymorphic type's instance, its constraints queued; other types as they are.
   const ir::Type* InstanceOf(const ir::Type* type, ir::Span span, const ir::Call* call, std::vector<ir::TypeArg>* args);
   void QueueConstraints(const ir::FuncType& type, ir::Span span, const ir::Call* call);
-  // The callee's function type; null if an error was reported.
+  // Returns the callee's function type; null if an error was reported.
   const ir::FuncType* CalleeType(ir::Call* call);
   bool CheckTypeArgs(const std::vector<const ir::TypeParam*>& params, ir::Call* call, std::vector<ir::TypeArg>* args);
   std::string CalleeName(const ir::Expr* callee);

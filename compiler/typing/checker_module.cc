@@ -90,7 +90,7 @@ void Checker::ReportMismatch(const Type* from, const Type* to, const Site& site,
   diagnostic.AddNote(site.declared, std::string(site.declared_what));
 }
 
-// The tensor type with `?` where the extents of `from` and `to` differ; null where more than extents differs.
+// Returns the tensor type with `?` where the extents of `from` and `to` differ; null where more than extents differs.
 const Type* Checker::CommonType(const Type* from, const Type* to) {
   const auto* a = ir::DynCast<ir::TensorType>(solver_.Resolve(from));
   const auto* b = ir::DynCast<ir::TensorType>(solver_.Resolve(to));

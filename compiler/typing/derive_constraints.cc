@@ -133,7 +133,7 @@ void Checker::DeriveConstraints(Global& global) {
   }
 }
 
-// Whether all uses so far are recursive calls with the function's own type parameters.
+// Returns whether all uses so far are recursive calls with the function's own type parameters.
 bool Checker::IsUsedAtOwnParams(const Global& global) {
   if (global.is_used_elsewhere) return false;
   const std::vector<const ir::TypeParam*>& params = global.type->type_params;

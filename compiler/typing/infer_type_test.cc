@@ -18,7 +18,7 @@ type Color { Red, Green, Blue }
 type Tree[A] { Rose(A, List[Tree[A]]) }
 )";
 
-// The type of `@main` in the program, or the diagnostics.
+// Returns the type of `@main` in the program, or the diagnostics.
 std::string TypeOfMain(std::string_view program) {
   diagnostics::SourceMap sources;
   diagnostics::Diagnostics diagnostics(&sources);

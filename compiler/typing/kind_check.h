@@ -7,7 +7,7 @@
 
 namespace rvm::typing {
 
-// The constraint with all attributes of its relation, which is known; reports those that do not fit.
+// Returns the constraint with all attributes of its relation, which is known; reports those that do not fit.
 ir::TypeConstraint CompleteConstraint(ir::TypeConstraint constraint, diagnostics::Diagnostics& diagnostics);
 
 // Checks all types that are written in `module`, and that relations in constraints exist. False

@@ -56,7 +56,7 @@ class RelationQueue {
     std::vector<const ir::Type*> args;  // resolved
     const ir::Type* form;               // of the result, with holes (ops/generic_type.h)
   };
-  // The next that was found since the last call; none if all were given.
+  // Returns the next that was found since the last call; none if all were given.
   std::optional<Dependent> TakeDependent();
   // Gives a dependent relation its result.
   void Determine(int32_t index, const ir::Type* result);
@@ -81,7 +81,7 @@ class RelationQueue {
   // Solves a relation in which shapes or dtypes of `args` are the type parameters `params`.
   ops::Solve TryGeneric(Entry& entry, std::vector<HoleUse>& uses, const std::vector<const ir::Type*>& args,
                         const std::vector<const ir::TypeParam*>& params);
-  // The elements of the arguments that may decide the result's shape, as dims; empty for others.
+  // Returns the elements of the arguments that may decide the result's shape, as dims; empty for others.
   std::vector<std::vector<Dim>> ValuesOf(const Relation& relation, std::vector<HoleUse>& uses);
   bool HoldsByAssumption(const Relation& relation, const std::vector<const ir::Type*>& args);
 

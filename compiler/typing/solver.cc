@@ -180,7 +180,7 @@ class Solver::FreshenMapper : public HoleMapper {
   explicit FreshenMapper(Solver& solver) : HoleMapper(solver, kHasHole) {}
 
  protected:
-  // A written hole; a new one has no value yet.
+  // Returns a written hole; a new one has no value yet.
   const Type* MapHole(const Type* hole) override {
     return DynCast<ir::HoleType>(hole)->id != 0 ? hole : solver_.FreshType();
   }
@@ -204,7 +204,7 @@ class Solver::CopyMapper : public HoleMapper {
  public:
   CopyMapper(Solver& solver, int64_t hole, bool is_destination)
       : HoleMapper(solver, 0xff), hole_(hole), is_destination_(is_destination) {}
-  // Whether the hole that is being filled occurs in the type.
+  // Returns whether the hole that is being filled occurs in the type.
   bool is_infinite() const { return is_infinite_; }
 
  protected:

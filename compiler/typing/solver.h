@@ -50,18 +50,18 @@ class Solver {
  public:
   explicit Solver(ir::Arena& arena);
 
-  // A new hole. One that is `defaultable` becomes `()` if nothing determines it.
+  // Returns a new hole. One that is `defaultable` becomes `()` if nothing determines it.
   const ir::Type* FreshType(bool defaultable = false);
   ir::TypeArg FreshArg(ir::Kind kind);
-  // A type that fits everywhere: stands where an error was reported.
+  // Returns a type that fits everywhere: stands where an error was reported.
   const ir::Type* ErrorType() const { return error_; }
   // `type` as written, each hole in it (id 0) made a new one.
   const ir::Type* Freshen(const ir::Type* type);
   ir::TypeArg Freshen(const ir::TypeArg& arg);
-  // A function type's parameters replaced by `args`.
+  // Returns a function type's parameters replaced by `args`.
   const ir::FuncType* Instantiate(const ir::FuncType* type, std::vector<ir::TypeArg>* args);
 
-  // The type that a hole stands for, if it is known; only the outermost.
+  // Returns the type that a hole stands for, if it is known; only the outermost.
   const ir::Type* Shallow(const ir::Type* type);
   // All of it. Holes that were read, filled dims too, are added to `uses`.
   const ir::Type* Resolve(const ir::Type* type, std::vector<HoleUse>* uses = nullptr);
@@ -79,7 +79,7 @@ class Solver {
   bool FlowDim(const Dim& from, const Dim& to);
   const FlowFailure& failure() const { return failure_; }
 
-  // A new type of the form of `expected` in which every `?` stays and other dims are open.
+  // Returns a new type of the form of `expected` in which every `?` stays and other dims are open.
   const ir::Type* Template(const ir::Type* expected);
   // Has `type` holes as it is written, filled or not?
   bool HasHoles(const ir::Type* type) { return (Flags(type) & kHasHole) != 0; }
@@ -156,12 +156,12 @@ class Solver {
   bool Fail(const ir::Type* from, const ir::Type* to, bool infinite = false);
   bool FillType(int64_t hole, const ir::Type* type, bool type_is_destination);
   void FillShape(int64_t hole, const ir::ShapeTerm& shape, bool shape_is_destination);
-  // A dim hole of its own for `dim`, which follows it.
+  // Returns a dim hole of its own for `dim`, which follows it.
   Dim SoftCopy(const Dim& dim, bool dim_is_destination, bool sticky);
   bool FlowKnownDims(const Dim& from, const Dim& to);
   bool SolveDim(const Dim& open, const Dim& known);
   void Weaken(int64_t dim_root);
-  // The root's id if `dim` is a hole.
+  // Returns the root's id if `dim` is a hole.
   std::optional<int64_t> DimRoot(const Dim& dim);
 
   ir::Arena& arena_;

@@ -91,7 +91,7 @@ std::string Message(TRITONSERVER_Error* error) {
   return message;
 }
 
-// The configuration of a model whose folder has only `parameters`, by name and value.
+// Returns the configuration of a model whose folder has only `parameters`, by name and value.
 std::string Config(std::vector<std::pair<std::string, std::string>> parameters, std::string rest = "") {
   std::string text = R"({"name": "m", "max_batch_size": 0, "input": [], "output": [], "parameters": {)";
   for (size_t i = 0; i < parameters.size(); ++i) {

@@ -66,7 +66,7 @@ double UlpsBetween(float got, double exact) {
   return std::abs(number(got) - number(exact)) / std::ldexp(1.0, exponent - 23);
 }
 
-// The results of a kernel, of inputs of one length, for the target.
+// Returns the results of a kernel, of inputs of one length, for the target.
 std::vector<float> Results(const te::Computation& computation, const std::vector<std::vector<float>>& inputs,
                            const char* target) {
   ScheduledKernel kernel = *ScheduleAndCompile(computation, {}, target);
@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Function{"atanh", UnaryOp::kAtanh, std::atanh, 3}),
     [](const auto& info) { return info.param.name; });
 
-// The results of one element at a time: those of no vector.
+// Returns the results of one element at a time: those of no vector.
 std::vector<float> ResultsOneByOne(const te::Computation& computation, const std::vector<std::vector<float>>& inputs,
                                    const char* target) {
   ScheduledKernel kernel = *ScheduleAndCompile(computation, {}, target);

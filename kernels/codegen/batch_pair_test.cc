@@ -69,7 +69,7 @@ Case Layer(const Dim& rows, int64_t columns, int64_t depth, DataType dtype = kFl
   return {name, {"layer", {x, w, bias, scale}, {result}}, {false, true, true, false}};
 }
 
-// An LSTM's cell over the row of a table.
+// Returns an LSTM's cell over the row of a table.
 Case Cell(int64_t size, int64_t inputs) {
   Tensor table = Input(0, "table", kFloat32, {Dim(9), Dim(inputs)}), word = Input(1, "word", kInt32, {});
   Tensor h = Input(2, "h", kFloat32, {Dim(1), Dim(size)}), c = Input(3, "c", kFloat32, {Dim(1), Dim(size)});
@@ -93,7 +93,7 @@ Case Cell(int64_t size, int64_t inputs) {
           {true, false, false, false, true, true, true}};
 }
 
-// The softmax of a layer, and its rows with mean 0.
+// Returns the softmax of a layer, and its rows with mean 0.
 Case Normalised(const Dim& rows, int64_t columns, int64_t depth) {
   Tensor x = Input(0, "x", kFloat32, {rows, Dim(depth)}), w = Input(1, "w", kFloat32, {Dim(columns), Dim(depth)});
   Tensor dense = Dense(x, w);
@@ -281,7 +281,7 @@ TEST(BatchPairTest, BothReadConstantsInOneLayout) {
   }
 }
 
-// A dense layer whose weights are an argument: [columns, depth].
+// Returns a dense layer whose weights are an argument: [columns, depth].
 Case Trained(int64_t columns, int64_t depth) {
   Case layer = Layer(1, columns, depth);
   layer.constant_inputs = {false, false, false, false};

@@ -25,7 +25,7 @@ struct HostTarget {
 // name of one of these architectures ("znver3", "cortex-a76").
 absl::StatusOr<HostTarget> ParseHostTarget(std::string_view text);
 
-// The properties of the CPU that schedules depend on.
+// Returns the properties of the CPU that schedules depend on.
 schedule::Target ScheduleTarget(const HostTarget& target);
 
 struct KernelRequest {

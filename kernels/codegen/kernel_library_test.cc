@@ -24,7 +24,7 @@
 namespace rvm::runtime {
 namespace {
 
-// A small object with constants and imports: y = fmod(x, 0.75) + exp(x).
+// Returns a small object with constants and imports: y = fmod(x, 0.75) + exp(x).
 std::vector<uint8_t> MakeObject(std::string_view target) {
   te::Tensor x = te::Input(0, "x", kFloat32, {Dim(5)});
   te::Tensor y = te::ComputeTensor("y", kFloat32, {Dim(5)}, [&](std::span<const te::Expr> i) {

@@ -65,7 +65,7 @@ class PtxCompiler {
   // nothing is added then. REQUIRES: no nest sorts, or computes an element from those before; no output reuses an
   // input.
   absl::StatusOr<std::vector<PtxLaunch>> Add(const std::string& name, const schedule::Schedule& schedule);
-  // The text of all functions. Deterministic. Once, as the last call.
+  // Returns the text of all functions. Deterministic. Once, as the last call.
   absl::StatusOr<std::string> Finish();
 
  private:

@@ -150,7 +150,7 @@ std::vector<std::string_view> Names(std::span<const Feature> features) {
   return names;
 }
 
-// The architecture that a triple names, if it is of Linux and in the table.
+// Returns the architecture that a triple names, if it is of Linux and in the table.
 std::optional<Architecture> ArchitectureOf(std::string_view triple) {
   if (triple.find("linux") == std::string_view::npos) return std::nullopt;
   std::string_view first = triple.substr(0, triple.find('-'));

@@ -25,7 +25,7 @@ std::optional<Architecture> HostArchitecture();
 
 // The compiler's names of the instruction sets of an architecture: "avx2".
 std::vector<std::string_view> CpuFeatures(Architecture architecture);
-// Whether this CPU and its operating system have the instruction set. False for names that are not in
+// Returns whether this CPU and its operating system have the instruction set. False for names that are not in
 // CpuFeatures(HostArchitecture()).
 bool HostHas(std::string_view feature);
 

@@ -12,7 +12,7 @@ struct Import {
   const void* address;
 };
 
-// The address of the function, or null if neither kernels may call it nor `more` has it.
+// Returns the address of the function, or null if neither kernels may call it nor `more` has it.
 const void* FindImport(std::string_view symbol, std::span<const Import> more);
 
 }  // namespace rvm::runtime

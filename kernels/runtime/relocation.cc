@@ -69,7 +69,8 @@ bool FitsSigned(int64_t value, int bits) {
   return value >= -limit && value < limit;
 }
 
-// The logarithm of the bytes that an AArch64 load or store with an unsigned offset moves; -1 for another instruction.
+// Returns the logarithm of the bytes that an AArch64 load or store with an unsigned offset moves; -1 for another
+// instruction.
 int AccessScale(uint32_t instruction) {
   if ((instruction & 0x3b000000) != 0x39000000) return -1;
   int size = static_cast<int>(instruction >> 30);

@@ -46,7 +46,7 @@ struct RelocationType {
 
 // nullptr if the loader applies no such relocation.
 const RelocationType* FindRelocationType(Architecture architecture, uint32_t number);
-// The bytes that a relocation changes.
+// Returns the bytes that a relocation changes.
 uint64_t FieldBytes(Field field);
 // Writes the value for X = `target` into the field at `place`, which has FieldBytes and whose address in the running
 // program is `address`. kInvalidArgument if the value does not fit or the place holds no instruction of the field.

@@ -38,8 +38,8 @@ int64_t Roundings(const ExprNode& e) {
   return e.kind == ExprKind::kBinary && IsRounded(e.binary) ? 1 : 0;
 }
 
-// Whether two loops surely give the value the same bits. With more than one rounding they may not: code for one of them
-// may fuse a product with a sum. What the value reads may be computed again in each loop.
+// Returns whether two loops surely give the value the same bits. With more than one rounding they may not: code for one
+// of them may fuse a product with a sum. What the value reads may be computed again in each loop.
 bool IsReproducible(const Expr& value) {
   int64_t roundings = 0;
   std::set<const te::TensorNode*> seen;

@@ -65,7 +65,7 @@ std::optional<Line> LineIn(const AxisRange& range, const Expr& e, int64_t variab
   return Line{a->scale * b->offset + b->scale * a->offset, a->offset * b->offset};
 }
 
-// Whether the comparison holds; of a minimum or maximum, whether it is its first operand.
+// Returns whether the comparison holds; of a minimum or maximum, whether it is its first operand.
 bool Holds(BinaryOp op, int64_t a, int64_t b) {
   if (op == BinaryOp::kLess) return a < b;
   if (op == BinaryOp::kGreater) return a > b;

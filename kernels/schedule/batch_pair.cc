@@ -39,7 +39,7 @@ class InputUses {
   }
 
   bool pays() const { return pays_; }
-  // Whether an argument is a matrix that all calls have in common, such as a weight that is being trained.
+  // Returns whether an argument is a matrix that all calls have in common, such as a weight that is being trained.
   bool shares_arguments() const { return shares_arguments_; }
   const std::vector<bool>& shared() const { return shared_; }
 
@@ -114,7 +114,7 @@ class InputUses {
     }
   }
 
-  // The inputs that the factor is computed from without a reduction; empty if there is another source.
+  // Returns the inputs that the factor is computed from without a reduction; empty if there is another source.
   std::vector<size_t> Sources(const Expr& factor) const {
     std::vector<size_t> inputs;
     std::vector<Expr> rest = {factor};
@@ -136,8 +136,9 @@ class InputUses {
     return inputs;
   }
 
-  // Whether the factor has a large source, and each element of it is multiplied by few rows, or a number of them that
-  // is not known. Of arguments, that number must be known: what is a row of one, and what is not, is then clear.
+  // Returns whether the factor has a large source, and each element of it is multiplied by few rows, or a number of
+  // them that is not known. Of arguments, that number must be known: what is a row of one, and what is not, is then
+  // clear.
   bool IsMatrixOfFewRows(const Expr& factor, const Tensor& product) const {
     std::vector<size_t> sources = Sources(factor);
     bool is_large =
@@ -170,7 +171,7 @@ class InputUses {
   bool shares_arguments_ = false;
 };
 
-// The input that the vectors of the tile are read from; nullopt if they are computed or copied.
+// Returns the input that the vectors of the tile are read from; nullopt if they are computed or copied.
 std::optional<int64_t> VectorInput(const Tile& tile) {
   Tensor from = tile.packed                            ? tile.panels
                 : !tile.sources.empty()                ? tile.sources[0].tensor
@@ -196,7 +197,7 @@ bool SameDepth(const LoopNest& a, const LoopNest& b) {
   });
 }
 
-// Whether both nests add up the elements of a sum in the same order.
+// Returns whether both nests add up the elements of a sum in the same order.
 bool SumsAlike(const LoopNest& a, const LoopNest& b) {
   if (a.reduction()->reduce != b.reduction()->reduce || a.form != b.form || !SameDepth(a, b)) return false;
   if (!a.tile) return true;
@@ -250,7 +251,7 @@ std::vector<bool> SharedInChain(const te::Computation& computation, size_t accum
   return shared;
 }
 
-// Whether the output may have the memory of the accumulator.
+// Returns whether the output may have the memory of the accumulator.
 bool AddsInPlace(const Schedule& schedule, size_t accumulator) {
   return std::ranges::any_of(schedule.reuses, [&](const Reuse& reuse) {
     return reuse.output == 0 && reuse.input == static_cast<int64_t>(accumulator);

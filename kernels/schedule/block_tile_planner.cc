@@ -55,7 +55,7 @@ int64_t CountOf(const Dim& extent) { return extent.AsConst().value_or(kUnknownEx
 int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 bool IsKnownBelow(const Dim& extent, int64_t bound) { return extent.is_const() && extent.constant() < bound; }
 
-// The value of an index expression where all variables are 0; nullopt if it is not known.
+// Returns the value of an index expression where all variables are 0; nullopt if it is not known.
 std::optional<int64_t> ValueAtZero(const Expr& e) {
   if (e->kind == ExprKind::kIntConst) return e->int_value;
   if (e->kind == ExprKind::kIndex) return 0;
@@ -87,7 +87,7 @@ LineRun RunOf(const Expr& offset, std::span<const IndexVar> axes) {
   return run;
 }
 
-// The read that the factor is a function of; null if it has others, or depends on the position otherwise.
+// Returns the read that the factor is a function of; null if it has others, or depends on the position otherwise.
 const ExprNode* OnlyRead(const Expr& factor) {
   const ExprNode* read = nullptr;
   std::vector<const ExprNode*> path = {factor.get()};
@@ -105,7 +105,7 @@ const ExprNode* OnlyRead(const Expr& factor) {
   return read;
 }
 
-// Whether all values of the expression are values of the type.
+// Returns whether all values of the expression are values of the type.
 bool IsOf(DataType dtype, const Expr& e) {
   std::vector<const Expr*> path = {&e};
   absl::flat_hash_set<const ExprNode*> seen;
@@ -127,7 +127,7 @@ bool IsOf(DataType dtype, const Expr& e) {
   return true;
 }
 
-// The type in which tensor cores multiply the factor without loss; nullopt if there is none.
+// Returns the type in which tensor cores multiply the factor without loss; nullopt if there is none.
 std::optional<DataType> NarrowType(const Expr& factor) {
   for (DataType dtype : {kFloat16, kBFloat16, kInt8, kUInt8}) {
     if (dtype.is_float() == factor.dtype().is_float() && IsOf(dtype, factor)) return dtype;
@@ -190,7 +190,7 @@ class BlockTilePlanner {
     if (last(tile.rows) > last(tile.columns)) std::swap(tile.rows, tile.columns);
   }
 
-  // The time, up to a factor, that a full GPU takes, or a part of it that has work.
+  // Returns the time, up to a factor, that a full GPU takes, or a part of it that has work.
   static double Cost(const Size& size, bool has_mma, int64_t rows, int64_t columns, int64_t outer) {
     auto positions = static_cast<double>(RoundUp(rows, size.rows()) * RoundUp(columns, size.columns()) * outer);
     auto per_product = [](int64_t lines, int64_t others) {
@@ -264,7 +264,7 @@ class BlockTilePlanner {
     DivideThreadsOfWords(tile.columns);
   }
 
-  // Whether loads of `vector` elements along the run are aligned, as all tensors are.
+  // Returns whether loads of `vector` elements along the run are aligned, as all tensors are.
   bool IsAligned(const Expr& offset, const LineRun& run, std::span<const IndexVar> along, int64_t vector) const {
     if (!run.is_known || run.length % vector != 0) return false;
     std::optional<int64_t> first = ValueAtZero(offset);
@@ -309,7 +309,7 @@ class BlockTilePlanner {
     side.is_verbatim = are_words && side.vector >= side.pack;
   }
 
-  // The units along the depth, and along the lines.
+  // Returns the units along the depth, and along the lines.
   static int64_t DepthUnits(int64_t depth, const Staging& side) { return depth / side.unit_depth(); }
   static int64_t LineUnits(const Staging& side) { return side.lines / side.unit_lines(); }
   static bool HasWork(int64_t depth, const Staging& side) {

@@ -10,14 +10,14 @@
 
 namespace rvm::schedule {
 
-// A matmul or a convolution whose factors are both used often enough to be copied to shared memory;
+// Returns a matmul or a convolution whose factors are both used often enough to be copied to shared memory;
 // nullopt for any other nest.
 std::optional<BlockTile> PlanBlockTile(const LoopNest& nest, const Target& target);
 
 // 1 if the product has the rows and columns that make tiles worthwhile, else 0. It may depend on unknown extents.
 Dim IsWorthTiles(const LoopNest& nest);
 
-// The lines of a factor, of all tiles.
+// Returns the lines of a factor, of all tiles.
 Dim Lines(const LoopNest& nest, const Staging& side);
 
 }  // namespace rvm::schedule

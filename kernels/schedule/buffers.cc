@@ -17,7 +17,7 @@ using te::Postorder;
 using te::Tensor;
 using te::TensorNode;
 
-// Whether the nest reads the tensor, as panels too.
+// Returns whether the nest reads the tensor, as panels too.
 bool Reads(const LoopNest& nest, const TensorNode& tensor) {
   if (nest.tile && nest.tile->panels.get() == &tensor) return true;
   std::vector<const ExprNode*> nodes = Postorder(ReadExpressions(nest));
@@ -30,8 +30,8 @@ bool SameShape(const Tensor& a, const Tensor& b) {
   return std::equal(a.dims().begin(), a.dims().end(), b.dims().begin(), b.dims().end());
 }
 
-// Whether the tensor at `position` of `nest` may overwrite `input`. Nests run one after the other, so only what this
-// one and later ones read counts.
+// Returns whether the tensor at `position` of `nest` may overwrite `input`. Nests run one after the other, so only what
+// this one and later ones read counts.
 bool MayTake(const Schedule& schedule, const Tensor& input, size_t nest, size_t position) {
   // Nests of its group that come before it are back for the next rows when this one has written its own.
   NestGroup group = schedule.GroupOf(nest);

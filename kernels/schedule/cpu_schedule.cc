@@ -29,7 +29,7 @@ constexpr int64_t kColumnBlock = 256;
 constexpr int64_t kRowsAtOnce = 8;
 constexpr int64_t kShortReduction = 16;
 
-// Whether reducing many columns side by side reads memory in better order than one by one.
+// Returns whether reducing many columns side by side reads memory in better order than one by one.
 bool ReducesByColumns(const LoopNest& nest) {
   const ExprNode* reduce = nest.reduction();
   if (reduce == nullptr || nest.axes.empty() || reduce->axes.empty() || IsArg(reduce->reduce)) {

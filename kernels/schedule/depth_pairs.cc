@@ -31,7 +31,7 @@ bool IsConstantInput(const Expr& factor, const std::vector<bool>& constant_input
   return input < constant_inputs.size() && constant_inputs[input];
 }
 
-// The read of what is multiplied by a constant, and the dtype of that; null if the sum is of another form.
+// Returns the read of what is multiplied by a constant, and the dtype of that; null if the sum is of another form.
 std::pair<Expr, DataType> PairedRead(const ExprNode& sum, const std::vector<bool>& constant_inputs) {
   if (sum.kind != ExprKind::kReduce || sum.reduce != te::ReduceOp::kSum || sum.dtype != kInt32) return {};
   const Expr& product = sum.operands[0];
@@ -43,7 +43,7 @@ std::pair<Expr, DataType> PairedRead(const ExprNode& sum, const std::vector<bool
   return fits ? std::pair(a, b.dtype()) : std::pair(Expr(), DataType());
 }
 
-// The axis of the tensor that `read` visits along `depth` alone, one position after the other.
+// Returns the axis of the tensor that `read` visits along `depth` alone, one position after the other.
 std::optional<size_t> AxisAlong(const ExprNode& read, const IndexVar& depth) {
   std::optional<size_t> axis;
   for (size_t i = 0; i < read.operands.size(); ++i) {
@@ -71,7 +71,7 @@ class DepthPairer {
   }
 
  private:
-  // The sum with steps of so many positions; nullopt if it has none.
+  // Returns the sum with steps of so many positions; nullopt if it has none.
   std::optional<Tensor> WithGroups(const Tensor& tensor, const Expr& read, int64_t group) {
     const ExprNode& sum = *tensor->body;
     size_t last = read->operands.size() - 1;
@@ -90,7 +90,7 @@ class DepthPairer {
     return apart ? std::optional(WithCopy(tensor, read, *apart, group)) : std::nullopt;
   }
 
-  // The sum with that axis as the innermost.
+  // Returns the sum with that axis as the innermost.
   static Tensor WithInnermost(const Tensor& tensor, size_t depth) {
     ExprNode sum = *tensor->body;
     auto axis = sum.axes.begin() + static_cast<std::ptrdiff_t>(depth);
@@ -100,7 +100,7 @@ class DepthPairer {
     return Tensor(std::make_shared<const te::TensorNode>(std::move(node)));
   }
 
-  // The sum over the steps of that axis and, innermost, over the positions of a step, read from a copy.
+  // Returns the sum over the steps of that axis and, innermost, over the positions of a step, read from a copy.
   Tensor WithCopy(const Tensor& tensor, const Expr& read, size_t depth, int64_t group) {
     const ExprNode& sum = *tensor->body;
     size_t axis = *AxisAlong(*read, sum.axes[depth]);

@@ -27,7 +27,8 @@ constexpr int64_t kMinDepthConverted = 16;
 constexpr int64_t kMinVectorsConverted = 4;
 constexpr int64_t kLineBytes = 64;
 
-// Whether the tile multiplies an element of `tensor` by several vectors. Extents that are not known count as large.
+// Returns whether the tile multiplies an element of `tensor` by several vectors. Extents that are not known count as
+// large.
 bool IsUsedOften(const LoopNest& nest, const te::Tensor& tensor) {
   const Tile& tile = *nest.tile;
   if (nest.axes[tile.column].extent.AsConst().value_or(tile.panel() * kMinUses) >= tile.panel() * kMinUses) {
@@ -38,7 +39,7 @@ bool IsUsedOften(const LoopNest& nest, const te::Tensor& tensor) {
   return !uses.is_const() || !elements.is_const() || uses.constant() >= elements.constant() * kMinUses;
 }
 
-// The nest that computes `tensor`, if one read is all that needs the tensor; else null.
+// Returns the nest that computes `tensor`, if one read is all that needs the tensor; else null.
 LoopNest* OnlyWriter(const Schedule& schedule, std::vector<LoopNest>& planned, const te::Tensor& tensor) {
   for (const te::Tensor& output : schedule.outputs) {
     if (output.get() == tensor.get()) return nullptr;
@@ -56,7 +57,7 @@ bool SameExtents(const te::Tensor& a, const te::Tensor& b) {
                     [](const Dim& x, const Dim& y) { return CompareDims(x, y) == DimEquality::kEqual; });
 }
 
-// Whether each step, or each but the innermost, reads another line of memory.
+// Returns whether each step, or each but the innermost, reads another line of memory.
 bool ReadsManyLines(const LoopNest& nest) {
   const std::vector<IndexVar>& depth = nest.reduction()->axes;
   for (const ExprNode* node : te::Postorder({nest.tile->broadcast})) {

@@ -9,11 +9,11 @@
 
 namespace rvm::schedule {
 
-// The nest that copies the vector factor of `nest` into panels in workspace; sets tile->panels.
+// Returns the nest that copies the vector factor of `nest` into panels in workspace; sets tile->panels.
 // REQUIRES: the tile reads panels that are not a constant input.
 LoopNest MakePanels(Schedule& schedule, LoopNest& nest);
 
-// The nest that copies the broadcast factor of `nest` into panels of rows in workspace, where that pays; sets
+// Returns the nest that copies the broadcast factor of `nest` into panels of rows in workspace, where that pays; sets
 // tile->row_panels and the factor. It pays where many columns are multiplied by what is copied, and where either each
 // step of a deep tile would read other lines of memory, or the factor is converted from float16 or bfloat16.
 std::optional<LoopNest> MakeRowPanels(Schedule& schedule, LoopNest& nest);

@@ -24,13 +24,13 @@ constexpr int64_t kMaxFewRows = 4;
 // Maximum number of vectors of the depth: they are loaded one after the other, without a loop.
 constexpr int64_t kMaxDepthVectors = 32;
 
-// Whether the factor is an element of a tensor, and the next one along the depth is its neighbour.
+// Returns whether the factor is an element of a tensor, and the next one along the depth is its neighbour.
 bool RunsAlong(const Expr& factor, const IndexVar& depth) {
   return factor->kind == ExprKind::kRead && te::Stride(factor->operands[0], depth.id) == int64_t{1};
 }
 
-// Whether the places that a factor reads lie at the same distance from one step of the depth, or row or column, to the
-// next.
+// Returns whether the places that a factor reads lie at the same distance from one step of the depth, or row or column,
+// to the next.
 bool IsStrided(const LoopNest& nest, const Expr& factor) {
   if (factor->kind != ExprKind::kRead) return false;
   auto is_strided = [&](const IndexVar& axis) { return te::Stride(factor->operands[0], axis.id).has_value(); };
@@ -52,7 +52,7 @@ bool Reads(const LoopNest& nest, const Tensor& tensor) {
   });
 }
 
-// Whether calls with few rows need the tensor: for them, the factors of the product are others.
+// Returns whether calls with few rows need the tensor: for them, the factors of the product are others.
 bool FewRowsRead(const LoopNest& nest, const Tensor& tensor) {
   LoopNest few = nest;
   few.tile->few->rows = few.tile->few->most;

@@ -9,11 +9,12 @@
 
 namespace rvm::schedule {
 
-// The nest with LoopNest::direct as its value, if a tile can read its vectors in place there; nullopt otherwise.
+// Returns the nest with LoopNest::direct as its value, if a tile can read its vectors in place there; nullopt
+// otherwise.
 std::optional<LoopNest> ReadDirectly(Schedule& schedule, const LoopNest& nest);
 
-// The nest, which has no tile, with LoopNest::direct as its value, if its sums run along rows in memory there; nullopt
-// otherwise. A product of one row with keys is such a sum.
+// Returns the nest, which has no tile, with LoopNest::direct as its value, if its sums run along rows in memory there;
+// nullopt otherwise. A product of one row with keys is such a sum.
 std::optional<LoopNest> SumDirectly(Schedule& schedule, const LoopNest& nest);
 
 // Decides whether the tile of the nest takes calls with few rows apart, and sets Tile::few.

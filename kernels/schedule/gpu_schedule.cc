@@ -63,7 +63,7 @@ Dim TransposedBlocks(const LoopNest& nest) {
 bool IsAtLeast(const Dim& extent, int64_t least) { return !extent.is_const() || extent.constant() >= least; }
 bool IsKnownAtLeast(const Dim& extent, int64_t least) { return extent.is_const() && extent.constant() >= least; }
 
-// Whether more of the elements are contiguous along the last reduced axis than along the last axis of the nest.
+// Returns whether more of the elements are contiguous along the last reduced axis than along the last axis of the nest.
 bool ReadsAlongReduction(const LoopNest& nest, const ExprNode& reduce) {
   if (nest.axes.empty()) return true;
   int64_t along_reduction = 0, along_positions = 0;
@@ -75,7 +75,8 @@ bool ReadsAlongReduction(const LoopNest& nest, const ExprNode& reduce) {
   return along_reduction >= along_positions;
 }
 
-// The axis along which more of the reads are contiguous than along the last one, if both are long enough for squares.
+// Returns the axis along which more of the reads are contiguous than along the last one, if both are long enough for
+// squares.
 std::optional<size_t> LongTransposedAxis(const LoopNest& nest) {
   std::optional<size_t> axis = TransposedAxis(nest);
   if (!axis || !IsAtLeast(nest.axes[*axis].extent, kMinSide) || !IsAtLeast(nest.axes.back().extent, kMinSide))

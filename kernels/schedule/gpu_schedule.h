@@ -15,13 +15,13 @@ void PlanForGpu(Schedule& schedule);
 // Inserts `tail` behind the nest of the launch, which it has the product of.
 void InsertTail(Schedule& schedule, const NestGroup& launch, LoopNest tail);
 
-// The blocks that the nest is divided into, if its form is one of blocks.
+// Returns the blocks that the nest is divided into, if its form is one of blocks.
 Dim Blocks(const LoopNest& nest);
 Dim Blocks(const RowTeam& team);
 // 1 if threads take neighbouring positions, as LoopNest::elements_per_thread says, else 0. Unknown extents decide at
 // run time.
 Dim TakesNeighbours(const LoopNest& nest);
-// The threads that run the nest.
+// Returns the threads that run the nest.
 Dim GridThreads(const LoopNest& nest);
 
 // Returns the launches of a device with a grid of work items, in order.

@@ -39,7 +39,7 @@ struct PackedLayout {
   }
 };
 
-// The packed constant, of shape [outer * panels, depth, panel], where depth includes the padding of groups.
+// Returns the packed constant, of shape [outer * panels, depth, panel], where depth includes the padding of groups.
 Literal Pack(const PackedLayout& layout, const Literal& constant);
 
 }  // namespace rvm::schedule

@@ -108,20 +108,20 @@ struct LoopNest {
   // null.
   te::Tensor product;
 
-  // The reduction at the root of tensors[0]; null if there is none.
+  // Returns the reduction at the root of tensors[0]; null if there is none.
   const te::ExprNode* reduction() const {
     const te::Expr& value = tensors[0].value;
     return value->kind == te::ExprKind::kReduce ? value.get() : nullptr;
   }
 };
 
-// The values that the nest computes.
+// Returns the values that the nest computes.
 std::vector<te::Expr> Values(const LoopNest& nest);
 // How many different reads of a tensor they have.
 int64_t CountReaders(const std::vector<LoopNest>& nests, const te::Tensor& tensor);
 // Returns Values(nest), the offsets to which they are stored, and the expressions of an update.
 std::vector<te::Expr> Roots(const LoopNest& nest);
-// The expressions that the nest evaluates. They do not include the vector factor of a tile that reads panels.
+// Returns the expressions that the nest evaluates. They do not include the vector factor of a tile that reads panels.
 std::vector<te::Expr> ReadExpressions(const LoopNest& nest);
 // Copies all expressions of the nest.
 void Apply(te::ExprPool& pool, LoopNest& nest, te::Rewrite rewrite);

@@ -41,14 +41,14 @@ class PlaneFinder {
   bool IsPlace(const ExprNode& node) const {
     return Is(node, BinaryOp::kAdd) && node.operands[1].get() == inner_.get() && IsScaledRow(*node.operands[0]);
   }
-  // Whether `node` is a part of a place, but not a whole one.
+  // Returns whether `node` is a part of a place, but not a whole one.
   bool IsPart(const ExprNode& node) const { return &node == inner_.get() || IsRow(node) || IsScaledRow(node); }
-  // Whether `operand`, a part of a place, may be an operand of `node`.
+  // Returns whether `operand`, a part of a place, may be an operand of `node`.
   bool MayUse(const ExprNode& node, const ExprNode& operand) const {
     if (&operand == inner_.get() || IsScaledRow(operand)) return IsPlace(node);
     return IsScaledRow(node) || (&operand == outer_.get() && IsRow(node));
   }
-  // The place, with `merged` for both axes.
+  // Returns the place, with `merged` for both axes.
   Expr Merged(const ExprNode& place, const IndexVar& merged) {
     const ExprNode& row = *place.operands[0]->operands[0];
     if (&row == outer_.get()) return pool_.Variable(merged);

@@ -16,8 +16,8 @@ namespace rvm::schedule {
 std::optional<te::Rewrite> MergeOfAxes(te::ExprPool& pool, const te::IndexVar& outer, const te::IndexVar& inner,
                                        const te::IndexVar& merged, const std::vector<te::Expr>& roots);
 
-// The nest with axes `outer` and `outer + 1` as one, if all its expressions allow it: `first` is, for example, a
-// channel of the image and one of the result of a 1x1 convolution.
+// Returns the nest with axes `outer` and `outer + 1` as one, if all its expressions allow it: `first` is, for example,
+// a channel of the image and one of the result of a 1x1 convolution.
 std::optional<LoopNest> WithMergedAxes(te::ExprPool& pool, const LoopNest& nest, size_t outer);
 
 }  // namespace rvm::schedule

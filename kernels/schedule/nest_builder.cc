@@ -65,7 +65,8 @@ int64_t RecomputeCost(const ExprNode& e) {
   }
 }
 
-// Whether the positions that an index takes for different values of one loop overlap those for another: a window.
+// Returns whether the positions that an index takes for different values of one loop overlap those for another: a
+// window.
 bool Overlaps(const Expr& index, const std::vector<IndexVar>& loops) {
   for (const IndexVar& outer : loops) {
     std::optional<int64_t> far = te::Stride(index, outer.id);
@@ -79,8 +80,8 @@ bool Overlaps(const Expr& index, const std::vector<IndexVar>& loops) {
   return false;
 }
 
-// Whether `indices` are the same for several values of the loop: they use nothing of it, or only its remainder or only
-// its quotient by something.
+// Returns whether `indices` are the same for several values of the loop: they use nothing of it, or only its remainder
+// or only its quotient by something.
 bool RepeatsAlong(const std::vector<Expr>& indices, const IndexVar& loop) {
   bool quotient = false, remainder = false;
   for (const Expr& index : indices) {
@@ -99,7 +100,7 @@ bool RepeatsAlong(const std::vector<Expr>& indices, const IndexVar& loop) {
   return !(quotient && remainder);
 }
 
-// Whether `read` in the body of `consumer` is at the position that is computed.
+// Returns whether `read` in the body of `consumer` is at the position that is computed.
 bool IsSamePosition(const ExprNode& read, const Tensor& consumer) {
   const Dims& dims = read.tensor.dims();
   if (dims.size() != consumer.rank()) return false;
@@ -143,9 +144,9 @@ class NestBuilder {
   };
 
   ExprPool& pool() { return *schedule_.pool; }
-  // Whether the tensor is made by an update of its base, in the memory of an output.
+  // Returns whether the tensor is made by an update of its base, in the memory of an output.
   bool IsUpdated(const Tensor& tensor) const { return steps_.contains(tensor.get()); }
-  // Whether it is of use only when all of it is computed, or is computed in an order of its own.
+  // Returns whether it is of use only when all of it is computed, or is computed in an order of its own.
   bool StaysAlone(const Tensor& tensor) const { return tensor->self || tensor->is_ordered || IsUpdated(tensor); }
   bool HasOwnNest(const Tensor& tensor) const { return IsReduce(tensor) || StaysAlone(tensor); }
   std::vector<Expr> Definition(const Tensor& tensor) const;
@@ -182,7 +183,7 @@ class NestBuilder {
   int64_t next_site_ = 0;
 };
 
-// The expressions that compute the tensor.
+// Returns the expressions that compute the tensor.
 std::vector<Expr> NestBuilder::Definition(const Tensor& tensor) const {
   auto found = steps_.find(tensor.get());
   if (found == steps_.end()) return {tensor->body};
@@ -331,7 +332,8 @@ void NestBuilder::VisitReads(const Tensor& consumer) {
   }
 }
 
-// Whether the tensor, as bias and activation are, is computed from a sum at the same position that nothing else needs.
+// Returns whether the tensor, as bias and activation are, is computed from a sum at the same position that nothing else
+// needs.
 bool NestBuilder::FinishesReduction(const Tensor& tensor) const {
   for (const ExprNode* node : Postorder({tensor->body})) {
     bool follows = node->kind == ExprKind::kRead && node->tensor->kind == TensorKind::kCompute &&
@@ -422,7 +424,7 @@ NestTensor NestBuilder::Expand(const Tensor& tensor, const LoopNest& nest) {
   return {tensor, value, false};
 }
 
-// Whether the tensor has the elements of another one, and one tensor reads it.
+// Returns whether the tensor has the elements of another one, and one tensor reads it.
 bool NestBuilder::IsCopy(const Tensor& tensor) const {
   const Facts& facts = facts_.at(tensor.get());
   bool is_output = std::any_of(schedule_.outputs.begin(), schedule_.outputs.end(),
@@ -456,7 +458,7 @@ std::vector<Tensor> NestBuilder::ComputedReads(const std::vector<Expr>& expressi
   return reads;
 }
 
-// The tensor as part of `nest`, if its own extents are the nest's and it needs what the nest
+// Returns the tensor as part of `nest`, if its own extents are the nest's and it needs what the nest
 // computes at the same position only.
 std::optional<NestTensor> NestBuilder::Fits(const Tensor& tensor, LoopNest& nest) {
   if (HasOwnNest(tensor) || StaysAlone(nest.tensors[0].tensor)) return std::nullopt;

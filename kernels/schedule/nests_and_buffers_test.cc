@@ -27,7 +27,7 @@ const Dim kN = Dim::Var(1, "n");
 Tensor Map(const std::string& name, const Tensor& of, UnaryOp op) {
   return ComputeTensor(name, of.dtype(), of.dims(), [&](Indices i) { return te::Unary(op, of(i)); });
 }
-// The sum of each row of a matrix.
+// Returns the sum of each row of a matrix.
 Tensor RowSums(const std::string& name, const Tensor& matrix) {
   Dim extents[] = {matrix.dims()[1]};
   return ComputeTensor(name, matrix.dtype(), {matrix.dims()[0]}, [&](Indices i) {

@@ -25,7 +25,7 @@ struct Range {
   Dim least, greatest;
 };
 
-// The values of an index expression; nullopt if it is not a sum of multiples of variables, their quotients
+// Returns the values of an index expression; nullopt if it is not a sum of multiples of variables, their quotients
 // and remainders.
 std::optional<Range> RangeOf(const Expr& e) {
   switch (e->kind) {
@@ -60,14 +60,14 @@ std::optional<Range> RangeOf(const Expr& e) {
   return Range{a->least * b->least, a->greatest * b->least};
 }
 
-// Whether all values are places of an axis of `extent`, provably.
+// Returns whether all values are places of an axis of `extent`, provably.
 bool Inside(const Range& range, const Dim& extent) {
   if (!range.least.is_const() || range.least.constant() < 0) return false;
   if (CompareDims(range.greatest + 1, extent) == DimEquality::kEqual) return true;
   return range.greatest.is_const() && extent.is_const() && range.greatest.constant() < extent.constant();
 }
 
-// Whether all values of `from` are values of `to`.
+// Returns whether all values of `from` are values of `to`.
 bool Widens(DataType from, DataType to) {
   if (!(from.is_int() || from.is_uint()) || !(to.is_int() || to.is_uint())) return false;
   return from.bits < to.bits && (from.is_uint() || to.is_int());
@@ -90,8 +90,8 @@ constexpr int64_t kMaxPhases = 4;
 constexpr int64_t kMinWideDepth = 16;
 constexpr int64_t kWideVectorBits = 512;
 
-// Whether the read is the image of a depthwise convolution of floats: no two results share a window, so that vectors
-// run along the rows of the image.
+// Returns whether the read is the image of a depthwise convolution of floats: no two results share a window, so that
+// vectors run along the rows of the image.
 bool IsDepthwise(const TensorNode& tensor, const std::vector<Expr>& at) {
   const ExprNode& reduce = *tensor.body;
   const Expr& product = reduce.operands[0];

@@ -42,7 +42,7 @@ class Rewriter {
   }
 
  private:
-  // The tensors that the definitions of `tensor` read.
+  // Returns the tensors that the definitions of `tensor` read.
   static std::vector<Tensor> ReadTensors(const Tensor& tensor) {
     std::vector<Expr> definitions = {tensor->body};
     std::vector<Tensor> reads;

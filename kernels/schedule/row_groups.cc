@@ -98,7 +98,8 @@ class Grouper {
     return false;
   }
 
-  // Whether nest `n` needs only the rows so far of what the group computes, and shares data of many elements with it.
+  // Returns whether nest `n` needs only the rows so far of what the group computes, and shares data of many elements
+  // with it.
   bool Joins(const NestGroup& group, size_t n) const {
     const LoopNest& next = nest(n);
     const LoopNest& before = nest(group.first);
@@ -120,7 +121,7 @@ class Grouper {
     return shares;
   }
 
-  // The nests that a block would run one after the other.
+  // Returns the nests that a block would run one after the other.
   NestGroup GroupFrom(size_t first) const {
     NestGroup group{.first = first, .count = 1};
     while (first + group.count < schedule_.nests.size() && Joins(group, first + group.count)) ++group.count;

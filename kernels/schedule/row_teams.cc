@@ -55,7 +55,7 @@ int64_t CodeOf(const std::vector<Expr>& roots) {
   return code;
 }
 
-// Whether `offset` is a multiple of `vector` where the element is.
+// Returns whether `offset` is a multiple of `vector` where the element is.
 bool IsAligned(const Expr& offset, int64_t element, int64_t vector) {
   if (offset->kind == ExprKind::kIntConst) return offset->int_value % vector == 0;
   if (offset->kind == ExprKind::kIndex) return offset->index.id == element;
@@ -140,7 +140,7 @@ LoopNest RowTeamMaker::Rewritten(const LoopNest& nest, te::Rewrite rewrite, bool
   return result;
 }
 
-// The nest over rows, or nests of slices of it; none if it has other rows.
+// Returns the nest over rows, or nests of slices of it; none if it has other rows.
 std::vector<LoopNest> RowTeamMaker::Fitted(const LoopNest& nest) {
   bool is_reduction = nest.form == NestForm::kTeams && nest.team->are_neighbours;
   bool is_plain = nest.form == NestForm::kPositions && nest.reduction() == nullptr;
@@ -239,7 +239,7 @@ bool RowTeamMaker::MatchReads(LoopNest& nest) {
   return true;
 }
 
-// Whether the nest reads what the others compute, or the same elements.
+// Returns whether the nest reads what the others compute, or the same elements.
 bool RowTeamMaker::Shares(const LoopNest& nest) const {
   absl::flat_hash_set<const te::TensorNode*> read;
   for (const LoopNest& other : nests_) {
@@ -272,7 +272,7 @@ bool RowTeamMaker::Add(const LoopNest& nest) {
   return true;
 }
 
-// Whether a nest behind those of the plan, which begin at number `first`, reads the tensor.
+// Returns whether a nest behind those of the plan, which begin at number `first`, reads the tensor.
 bool RowTeamMaker::IsReadBehind(const Tensor& tensor, size_t first) const {
   for (size_t n = first + replaced_; n < schedule_.nests.size(); ++n) {
     for (const ExprNode* node : te::Postorder(ReadExpressions(schedule_.nests[n]))) {
@@ -282,7 +282,7 @@ bool RowTeamMaker::IsReadBehind(const Tensor& tensor, size_t first) const {
   return false;
 }
 
-// Whether nothing else reads tensors whose slices are computed apart, and each slice is of use.
+// Returns whether nothing else reads tensors whose slices are computed apart, and each slice is of use.
 bool RowTeamMaker::SlicesStayInside(size_t first) const {
   for (const Tensor& tensor : sliced_) {
     if (schedule_.buffers.contains(tensor.get()) || IsReadBehind(tensor, first)) return false;
@@ -309,7 +309,7 @@ void RowTeamMaker::DropStores(size_t first) {
   }
 }
 
-// Whether a reduction needs what others compute.
+// Returns whether a reduction needs what others compute.
 bool RowTeamMaker::ReadsResults(const LoopNest& nest) const {
   for (const ExprNode* node : te::Postorder({nest.reduction()->operands[0]})) {
     if (node->kind == ExprKind::kRead && IsWritten(node->tensor)) return true;
@@ -413,7 +413,7 @@ std::optional<RowTeamPlan> RowTeamMaker::Finish(size_t first) {
   return RowTeamPlan{std::move(team_), std::move(nests_), replaced_};
 }
 
-// The number of elements of the first reduction of rows, if it is known.
+// Returns the number of elements of the first reduction of rows, if it is known.
 std::optional<int64_t> ElementsOfRows(std::span<const LoopNest> nests) {
   for (const LoopNest& nest : nests) {
     bool reduces = nest.form == NestForm::kTeams && nest.team->are_neighbours && nest.reduction()->axes.size() == 1;

@@ -98,9 +98,9 @@ struct Schedule {
   std::shared_ptr<te::ExprPool> pool;
   std::vector<te::Tensor> tensors;
 
-  // Whether the tensor is local to the group of its nest.
+  // Returns whether the tensor is local to the group of its nest.
   bool IsLocal(const te::Tensor& tensor) const;
-  // The group of a nest: itself, if there are no groups.
+  // Returns the group of a nest: itself, if there are no groups.
   NestGroup GroupOf(size_t nest) const;
   // How the constant input must be laid out; null: as it is.
   const PackedLayout* Layout(size_t input) const;

@@ -303,7 +303,7 @@ TEST(ScheduleTest, PackedLayoutsHoldEachElementOnce) {
   EXPECT_EQ(packed.DoubleAt((2 * 9 + 5) * 32 + 24), 0);
 }
 
-// The reduction of a matrix over one of its axes, or over both.
+// Returns the reduction of a matrix over one of its axes, or over both.
 std::string ReducedOnGpu(ReduceOp op, DataType dtype, int64_t rows, int64_t columns, std::vector<size_t> axes) {
   Tensor x = Input(0, "x", dtype, {rows, columns});
   Dims kept;
@@ -502,7 +502,7 @@ Tensor BatchProduct(const Tensor& a, const Tensor& b) {
   });
 }
 
-// The columns of a matrix divided among heads, which come first.
+// Returns the columns of a matrix divided among heads, which come first.
 Tensor Heads(const Tensor& x, const Dim& size) {
   const Dim count = FloorDiv(x.dims()[1], size);
   Tensor split = ComputeTensor("split", kFloat32, {x.dims()[0], count, size}, [&](Indices i) {

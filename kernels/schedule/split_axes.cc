@@ -30,7 +30,7 @@ Split SplitOf(te::ExprPool& pool, const IndexVar& axis, int64_t divisor) {
   return split;
 }
 
-// Whether the nest divides the axis, or a sum of it and of multiples of the divisor.
+// Returns whether the nest divides the axis, or a sum of it and of multiples of the divisor.
 std::optional<Split> FindSplit(te::ExprPool& pool, const LoopNest& nest, const IndexVar& axis) {
   for (const ExprNode* node : te::Postorder(Values(nest))) {
     bool divides = IsDivision(*node) && node->operands[1]->kind == ExprKind::kIntConst;

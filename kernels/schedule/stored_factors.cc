@@ -42,7 +42,7 @@ bool Holds(DataType to, DataType from) {
   return to_float || to.is_int() || from.is_uint();
 }
 
-// A conversion of `e`, without one that it undoes or goes on with.
+// Returns a conversion of `e`, without one that it undoes or goes on with.
 Expr Converted(te::ExprPool& pool, DataType to, Expr e) {
   while (e->kind == ExprKind::kCast && Holds(e->dtype, e->operands[0].dtype())) e = e->operands[0];
   return pool.Intern(*te::Cast(to, e));
@@ -92,7 +92,8 @@ class FactorReader {
     return false;
   }
 
-  // The factor as a read of a constant input, or as a conversion of one that tiles do; nullopt if it is something else.
+  // Returns the factor as a read of a constant input, or as a conversion of one that tiles do; nullopt if it is
+  // something else.
   std::optional<Expr> StoredRead(const Expr& factor) {
     std::optional<Expr> stored = Stored(factor);
     if (!stored || stored->dtype() != factor.dtype()) return std::nullopt;
@@ -106,7 +107,7 @@ class FactorReader {
     }
   }
 
-  // The factor as arithmetic on elements of constant inputs, each of which is read at one place; null if it is
+  // Returns the factor as arithmetic on elements of constant inputs, each of which is read at one place; null if it is
   // something else, or the largest of them are as wide as the factor.
   Expr Expanded(const Expr& factor) {
     if (factor.dtype() != kFloat32) return Expr();
@@ -151,7 +152,7 @@ class FactorReader {
            tensor->body->kind != ExprKind::kReduce;
   }
 
-  // The sum over axes that are split where `factor` divides them by constants.
+  // Returns the sum over axes that are split where `factor` divides them by constants.
   Expr WithSplitAxes(const ExprNode& sum, const Expr& factor) {
     // Extents of the axes that stand for each axis of the sum, outermost first.
     std::vector<std::vector<Dim>> parts;
@@ -186,7 +187,7 @@ class FactorReader {
     return pool_.Intern(*split);
   }
 
-  // The constants that `e` divides the axis by, each a multiple of the next one, largest first.
+  // Returns the constants that `e` divides the axis by, each a multiple of the next one, largest first.
   static std::vector<int64_t> DivisorsOf(const Expr& e, const te::IndexVar& axis) {
     std::set<int64_t, std::greater<>> divisors;
     for (const ExprNode* node : te::Postorder({e})) {
@@ -199,7 +200,7 @@ class FactorReader {
     return {divisors.begin(), divisors.end()};
   }
 
-  // The expression as a read of a constant input, or as conversions of one; nullopt if it is something else.
+  // Returns the expression as a read of a constant input, or as conversions of one; nullopt if it is something else.
   std::optional<Expr> Stored(Expr e) {
     std::vector<DataType> casts;
     while (e->kind == ExprKind::kCast) {
@@ -255,14 +256,14 @@ bool HasRead(const Expr& e) {
 
 bool IsNarrowInteger(DataType dtype) { return dtype.is_integral() && !dtype.is_bool() && dtype.bits <= 16; }
 
-// Whether a tile evaluates the cast of a vector: of integers that it holds in 32 bits, or to float32.
+// Returns whether a tile evaluates the cast of a vector: of integers that it holds in 32 bits, or to float32.
 bool IsVectorCast(DataType from, DataType to) {
   if (to == kFloat32) return from.is_small_float() || IsNarrowInteger(from) || from == kInt32;
   bool holds = from.is_uint() ? to.bits > from.bits : to.is_int() && to.bits >= from.bits;
   return IsNarrowInteger(from) && to.is_integral() && !to.is_bool() && to.bits <= 32 && to != kUInt32 && holds;
 }
 
-// Whether the amount of a shift is an index that is below `bits` at each position.
+// Returns whether the amount of a shift is an index that is below `bits` at each position.
 bool IsShiftBelow(const Expr& amount, int bits) {
   const Expr& index = amount->kind == ExprKind::kCast ? amount->operands[0] : amount;
   te::ExprPool pool;

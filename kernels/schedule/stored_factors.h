@@ -15,12 +15,12 @@ namespace rvm::schedule {
 // by input, whether it may be read so; it is set to false for all inputs that are not.
 te::Computation ReadStoredFactors(const te::Computation& computation, std::vector<bool>& may_read);
 
-// The operand of `factor` if that is a cast that tiles apply to vectors as they load them, else null: from a number
-// that takes no more bytes to a float, or from a narrower integer to int32.
+// Returns the operand of `factor` if that is a cast that tiles apply to vectors as they load them, else null: from a
+// number that takes no more bytes to a float, or from a narrower integer to int32.
 te::Expr StoredFactor(const te::Expr& factor);
 
-// Whether `factor` is arithmetic on elements of inputs that tiles do on vectors: to float32, of numbers of 16 bits or
-// fewer, and of float32.
+// Returns whether `factor` is arithmetic on elements of inputs that tiles do on vectors: to float32, of numbers of 16
+// bits or fewer, and of float32.
 bool IsExpansion(const te::Expr& factor);
 
 }  // namespace rvm::schedule

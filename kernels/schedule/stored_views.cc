@@ -165,7 +165,7 @@ class ViewStorer {
     return true;
   }
 
-  // The tensors that move to the places of the view; empty if it stays.
+  // Returns the tensors that move to the places of the view; empty if it stays.
   std::vector<Tensor> MovedBy(const Tensor& view) const {
     if (!IsView(view) || view.rank() == 0) return {};
     for (Tensor inner = view->body->tensor; IsView(inner); inner = inner->body->tensor) {
@@ -183,7 +183,7 @@ class ViewStorer {
     return moves ? chain : std::vector<Tensor>();
   }
 
-  // Whether the rows and columns of the sum are axes of the view, and its last axis is one of them.
+  // Returns whether the rows and columns of the sum are axes of the view, and its last axis is one of them.
   static bool KeepsLines(const TensorNode& sum, const Tensor& view, const std::vector<Expr>& place) {
     const std::vector<Expr>& factors = sum.body->operands[0]->operands;
     absl::flat_hash_set<int64_t> lines;
@@ -200,7 +200,7 @@ class ViewStorer {
     return false;
   }
 
-  // The view as a sum of its own. `moved`: the ids of the first axes of the tensors that move to it.
+  // Returns the view as a sum of its own. `moved`: the ids of the first axes of the tensors that move to it.
   Tensor Stored(const Tensor& view, const std::vector<int64_t>& moved) {
     Tensor base = view->body->tensor;
     while (IsView(base)) base = base->body->tensor;

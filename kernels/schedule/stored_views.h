@@ -12,11 +12,11 @@ namespace rvm::schedule {
 // product stay axes of the result, and the last axis of the result is one of them.
 te::Computation StoreViewsOfProducts(const te::Computation& computation, te::ExprPool& pool);
 
-// The tensor whose elements `tensor` has, in the same order in memory, as a reshape has; null if there is none.
+// Returns the tensor whose elements `tensor` has, in the same order in memory, as a reshape has; null if there is none.
 te::Tensor BaseInSamePlace(const te::Tensor& tensor, te::ExprPool& pool);
 
-// Whether the elements of the tensor are those of another one, at places that are sums of multiples of its indices. It
-// costs a reader nothing to read these places itself.
+// Returns whether the elements of the tensor are those of another one, at places that are sums of multiples of its
+// indices. It costs a reader nothing to read these places itself.
 bool IsStridedView(const te::Tensor& tensor, te::ExprPool& pool);
 
 }  // namespace rvm::schedule

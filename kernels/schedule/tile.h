@@ -57,7 +57,7 @@ struct Tile {
     te::Expr broadcast, vector;  // the factors as reads, whose neighbours along the depth are neighbours in memory
     te::IndexVar depth;
 
-    // Whether all calls have few rows.
+    // Returns whether all calls have few rows.
     bool always() const { return rows.is_const() && rows.constant() <= most; }
   };
   std::optional<FewRows> few;
@@ -100,7 +100,7 @@ struct Tile {
   bool transposed_store = false;
 
   int64_t panel() const { return lanes * vectors; }
-  // Whether the vectors are read from constants that are packed when the kernel is compiled.
+  // Returns whether the vectors are read from constants that are packed when the kernel is compiled.
   bool is_packed() const { return packed.has_value() || !sources.empty(); }
   // Products of four bytes are of an unsigned and a signed factor. If both are of one kind, the broadcast factor has
   // its upper bit flipped, which adds 128 to it or takes 128 away; the sums of the vectors times as much are
@@ -114,7 +114,7 @@ struct Tile {
   // Independent sums of an element in a tile of this height, which hide the latency of an addition. They divide the
   // segments, if there are some.
   int64_t Strands(int64_t height) const;
-  // The unroll factor of the loop over the innermost depth axis.
+  // Returns the unroll factor of the loop over the innermost depth axis.
   int64_t Unroll(int64_t height) const;
 };
 

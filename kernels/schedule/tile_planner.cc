@@ -59,7 +59,7 @@ constexpr int64_t kChainsOfRow = 4;
 // A last step of fewer than four bytes wastes little of a run of the depth that is so long.
 constexpr int64_t kMinDepthOfBytes = 16;
 
-// Whether evaluating `e` where it is not needed could read out of bounds: code for it has branches.
+// Returns whether evaluating `e` where it is not needed could read out of bounds: code for it has branches.
 bool HasBranches(const Expr& e) {
   for (const ExprNode* node : te::Postorder({e})) {
     if (node->kind != ExprKind::kSelect) continue;
@@ -70,7 +70,7 @@ bool HasBranches(const Expr& e) {
   return false;
 }
 
-// Whether the axes visit each element of a tensor exactly once.
+// Returns whether the axes visit each element of a tensor exactly once.
 bool CoversOnce(std::vector<StridedAxis> axes, int64_t elements) {
   std::sort(axes.begin(), axes.end(), [](const auto& a, const auto& b) { return a.stride < b.stride; });
   int64_t next = 1;
@@ -81,7 +81,7 @@ bool CoversOnce(std::vector<StridedAxis> axes, int64_t elements) {
   return next == elements && elements > 0;
 }
 
-// The height of tiles of nearly equal heights, at most `most`, that cover the rows.
+// Returns the height of tiles of nearly equal heights, at most `most`, that cover the rows.
 int64_t EvenHeight(int64_t rows, int64_t most) {
   int64_t count = std::max<int64_t>(rows, 1), tiles = (count + most - 1) / most;
   return (count + tiles - 1) / tiles;
@@ -118,7 +118,7 @@ class TilePlanner {
     return group == 4 && extent % group != 0 && extent < kMinDepthOfBytes ? 2 : group;
   }
 
-  // The better of the tiles that read one factor or the other as vectors.
+  // Returns the better of the tiles that read one factor or the other as vectors.
   std::optional<Tile> Best(const std::array<Expr, 2>& factors, DataType dtype, int64_t group, int64_t lanes = 0) {
     std::optional<Tile> best;
     int best_rank = 0;
@@ -173,7 +173,7 @@ class TilePlanner {
 
   bool IsShallow() const { return Depth().is_const() && Depth().constant() <= kShallowDepth; }
 
-  // Whether the columns are read in place, are those that are stored side by side, and leave few lanes idle.
+  // Returns whether the columns are read in place, are those that are stored side by side, and leave few lanes idle.
   bool StoresWholeRows(const Tile& tile) const {
     const Dim& columns = nest_.axes[tile.column].extent;
     if (tile.access != Tile::Access::kInPlace || tile.column + 1 != nest_.axes.size()) return false;
@@ -205,7 +205,8 @@ class TilePlanner {
     return true;
   }
 
-  // The read of a constant that can be packed for the tile, by the axes that the read depends on; nullopt for others.
+  // Returns the read of a constant that can be packed for the tile, by the axes that the read depends on; nullopt for
+  // others.
   std::optional<Tile::Source> SourceOf(const ExprNode& read, const Tile& tile) const {
     if (read.tensor->kind != te::TensorKind::kInput) return std::nullopt;
     Tile::Source source{&read, read.tensor, {}, {}, {}};
@@ -270,7 +271,8 @@ class TilePlanner {
     }
   }
 
-  // The axis that leaves the fewest lanes idle: the last of the largest extent. One that is not known counts as large.
+  // Returns the axis that leaves the fewest lanes idle: the last of the largest extent. One that is not known counts as
+  // large.
   size_t Widest(const std::vector<size_t>& columns) const {
     auto extent = [&](size_t column) {
       return nest_.axes[column].extent.AsConst().value_or(std::numeric_limits<int64_t>::max());
@@ -309,7 +311,7 @@ class TilePlanner {
     return false;
   }
 
-  // A row axis where the broadcast factor has none: it is then one factor for the whole tile.
+  // Returns a row axis where the broadcast factor has none: it is then one factor for the whole tile.
   std::optional<size_t> OtherRow(std::vector<size_t> columns, size_t column) const {
     std::erase(columns, column);
     return columns.empty() ? std::nullopt : std::optional(RowOf(columns));
@@ -323,7 +325,7 @@ class TilePlanner {
     return true;
   }
 
-  // Whether rows of the broadcast factor compete for the sets of the first-level cache.
+  // Returns whether rows of the broadcast factor compete for the sets of the first-level cache.
   bool RowsCollide(const Tile& tile) const {
     for (const ExprNode* node : te::Postorder({tile.broadcast})) {
       if (node->kind != ExprKind::kRead || !tile.row) continue;
@@ -363,7 +365,7 @@ class TilePlanner {
     return std::clamp<int64_t>(std::min(kPanelsInCache / panel_bytes, panels), 1, std::max<int64_t>(most, 1));
   }
 
-  // The vectors that the tile shares with those of another schedule; null: it is free.
+  // Returns the vectors that the tile shares with those of another schedule; null: it is free.
   const SumOrder::Vectors* Agreed(const Tile& tile) const {
     te::Tensor from = tile.packed                            ? tile.panels
                       : !tile.sources.empty()                ? tile.sources[0].tensor

@@ -21,7 +21,7 @@ te::Expr NarrowFactor(const te::Expr& factor);
 // they lie side by side: four of bytes, if the machine multiplies them, else two.
 int64_t DepthStep(const Target& target, DataType a, DataType b);
 
-// The register tiles for tensors[0] of the nest; nullopt if it is not a sum of products, or if tiles are not
+// Returns the register tiles for tensors[0] of the nest; nullopt if it is not a sum of products, or if tiles are not
 // profitable.
 std::optional<Tile> PlanTile(const Schedule& schedule, const LoopNest& nest);
 

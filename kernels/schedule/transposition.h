@@ -9,7 +9,7 @@
 
 namespace rvm::schedule {
 
-// The axis along which the reads of the nest are contiguous, if that is not the innermost one.
+// Returns the axis along which the reads of the nest are contiguous, if that is not the innermost one.
 std::optional<size_t> TransposedAxis(const LoopNest& nest);
 
 }  // namespace rvm::schedule

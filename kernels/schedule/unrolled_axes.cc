@@ -17,7 +17,7 @@ using te::IndexVar;
 constexpr int64_t kMaxPerAxis = 8;
 constexpr int64_t kMaxElements = 64;
 
-// Whether the nest compares the axis with a number.
+// Returns whether the nest compares the axis with a number.
 bool Selects(const LoopNest& nest, const IndexVar& axis) {
   for (const ExprNode* node : te::Postorder(Values(nest))) {
     if (node->kind != ExprKind::kBinary || node->binary != BinaryOp::kEqual) continue;

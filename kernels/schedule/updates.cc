@@ -16,7 +16,7 @@ using te::Tensor;
 using te::TensorKind;
 using te::TensorNode;
 
-// The tensors that the expressions read, each once.
+// Returns the tensors that the expressions read, each once.
 std::vector<Tensor> ReadsOf(const std::vector<Expr>& expressions) {
   std::vector<Tensor> reads;
   absl::flat_hash_set<const TensorNode*> seen;
@@ -33,7 +33,7 @@ class UpdateFinder {
     CountReaders();
   }
 
-  // The updates that give the output; no steps if it is not made in this way.
+  // Returns the updates that give the output; no steps if it is not made in this way.
   OutputUpdates Find(size_t output) const {
     OutputUpdates found{.output = output};
     Tensor tensor = computation_.outputs[output];
@@ -86,8 +86,8 @@ class UpdateFinder {
                        [&](const Tensor& output) { return output.get() == tensor.get(); });
   }
 
-  // Whether the elements of the input are those of the tensor, or the first of them. A tensor that is longer is made in
-  // this way only if the extent of the input is not known: the call costs more than to copy a small tensor.
+  // Returns whether the elements of the input are those of the tensor, or the first of them. A tensor that is longer is
+  // made in this way only if the extent of the input is not known: the call costs more than to copy a small tensor.
   static bool BeginsWith(const Tensor& tensor, const Tensor& input) {
     size_t outer = 0;
     while (outer + 1 < tensor.rank() && tensor.dims()[outer] == Dim(1) && input.dims()[outer] == Dim(1)) ++outer;
@@ -96,8 +96,8 @@ class UpdateFinder {
            (tensor.dims()[outer] == input.dims()[outer] || !input.dims()[outer].is_const());
   }
 
-  // Whether the output has or begins with the elements of the input, which is no constant, and is not another output
-  // too.
+  // Returns whether the output has or begins with the elements of the input, which is no constant, and is not another
+  // output too.
   bool MayBegin(const Tensor& input, size_t output) const {
     auto number = static_cast<size_t>(input->input_index);
     const Tensor& tensor = computation_.outputs[output];
@@ -109,7 +109,7 @@ class UpdateFinder {
            BeginsWith(tensor, input);
   }
 
-  // Whether one of the expressions reads the input, directly or through other tensors.
+  // Returns whether one of the expressions reads the input, directly or through other tensors.
   static bool DependsOn(const std::vector<Expr>& expressions, const Tensor& input) {
     std::vector<Tensor> pending = ReadsOf(expressions);
     absl::flat_hash_set<const TensorNode*> seen;

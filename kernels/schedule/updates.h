@@ -29,8 +29,8 @@ struct OutputUpdates {
 std::vector<OutputUpdates> FindUpdates(const te::Computation& computation, const std::vector<bool>& constant_inputs,
                                        const absl::flat_hash_set<size_t>& left_out);
 
-// An output of Schedule::updates whose input is still read when its first nest runs, or later; nullopt if there is
-// none.
+// Returns an output of Schedule::updates whose input is still read when its first nest runs, or later; nullopt if there
+// is none.
 std::optional<size_t> FindLateRead(const Schedule& schedule);
 
 }  // namespace rvm::schedule

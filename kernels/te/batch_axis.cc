@@ -38,7 +38,7 @@ Accumulation AccumulationOf(const Tensor& output) {
   return {};
 }
 
-// Whether the expression reads an element of a computed tensor whose body can stand in its place.
+// Returns whether the expression reads an element of a computed tensor whose body can stand in its place.
 bool IsInlinable(const Expr& e) {
   return e->kind == ExprKind::kRead && e->tensor->kind == TensorKind::kCompute && e->tensor->update == nullptr &&
          !e->tensor->self && !e->tensor->is_ordered && !e->tensor->is_stored;
@@ -50,7 +50,7 @@ Expr InlinedTerm(Expr term) {
   return term;
 }
 
-// Whether a position that is read for `root` depends on data.
+// Returns whether a position that is read for `root` depends on data.
 bool HasDataInIndex(const Expr& root) {
   for (const ExprNode* node : Postorder({root})) {
     if (node->kind != ExprKind::kRead) continue;
@@ -61,7 +61,8 @@ bool HasDataInIndex(const Expr& root) {
   return false;
 }
 
-// Whether the term can be added up over calls: it is computed from other inputs than `input`, at fixed positions.
+// Returns whether the term can be added up over calls: it is computed from other inputs than `input`, at fixed
+// positions.
 bool IsTermOver(const Expr& term, const TensorNode* input) {
   std::vector<Expr> rest = {term};
   absl::flat_hash_set<const TensorNode*> seen;
@@ -78,7 +79,7 @@ bool IsTermOver(const Expr& term, const TensorNode* input) {
   return true;
 }
 
-// The computation without outputs, and a batcher's start: its inputs.
+// Returns the computation without outputs, and a batcher's start: its inputs.
 std::optional<BatchedComputation> Begin(const Computation& computation, const std::vector<bool>& shared) {
   if (!computation.values.empty()) return std::nullopt;
   // The symbols of the inputs before the first that has the new axis come before it.
@@ -103,7 +104,7 @@ class Batcher {
     for (const Tensor& input : computation.inputs) AddInput(input);
   }
 
-  // The output that is made of `tensor`.
+  // Returns the output that is made of `tensor`.
   Tensor Output(const Tensor& tensor) {
     Visit(tensor);
     const Version& version = versions_.at(tensor.get());
@@ -112,7 +113,7 @@ class Batcher {
                          [&](std::span<const Expr> i) { return version.tensor(i.subspan(1)); });
   }
 
-  // The output that adds the terms of all calls to an input, as `output` adds its own to it.
+  // Returns the output that adds the terms of all calls to an input, as `output` adds its own to it.
   Tensor Sum(const Tensor& output, const Accumulation& accumulation) {
     for (const ExprNode* node : Postorder({InlinedTerm(accumulation.term)})) {
       if (node->kind == ExprKind::kRead) Visit(node->tensor);
@@ -225,7 +226,7 @@ class Batcher {
     Add(tensor, std::move(node), is_batched);
   }
 
-  // The expression with new variables, symbols and tensors. `call`: the position along the batch; null: none.
+  // Returns the expression with new variables, symbols and tensors. `call`: the position along the batch; null: none.
   Expr Copied(const Expr& root, const Variables& variables, const Expr& call) const {
     absl::flat_hash_map<const ExprNode*, Expr> copies;
     for (const ExprNode* from : Postorder({root})) {

@@ -97,7 +97,7 @@ int64_t IntBinary(BinaryOp op, int64_t a, int64_t b, DataType dtype) {
   return 0;
 }
 
-// The `maximum` and `minimum` of IEEE 754: NaN if either is NaN, and -0 is less than 0.
+// Returns the `maximum` and `minimum` of IEEE 754: NaN if either is NaN, and -0 is less than 0.
 double Extreme(BinaryOp op, double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return std::nan("");
   bool less = a < b || (a == b && std::signbit(a));

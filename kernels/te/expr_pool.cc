@@ -22,8 +22,8 @@ Expr Bool(bool value) { return IntConst(kBool, value); }
 constexpr int kNestedBounds = 8;
 constexpr int kNestedTerms = 8;
 
-// An upper bound of index arithmetic whose terms are all non-negative, looking `depth` operators deep; nullopt if none
-// is known.
+// Returns an upper bound of index arithmetic whose terms are all non-negative, looking `depth` operators deep; nullopt
+// if none is known.
 std::optional<int64_t> UpperBound(const Expr& e, int depth) {
   if (e->kind == ExprKind::kIndex && e->index.extent.is_const()) return e->index.extent.constant() - 1;
   if (IsConst(e) && e->int_value >= 0) return e->int_value;
@@ -116,7 +116,7 @@ ExprPool::Division ExprPool::Divide(const Expr& e, int64_t divisor, int depth) {
   return {sum(a.quotient, b.quotient), sum(a.rest, b.rest)};
 }
 
-// A simpler expression, or null if there is none.
+// Returns a simpler expression, or null if there is none.
 Expr ExprPool::Simplify(const ExprNode& node) {
   if (node.kind == ExprKind::kSelect && IsConst(node.operands[0])) {
     return node.operands[node.operands[0]->int_value != 0 ? 1 : 2];

@@ -36,7 +36,7 @@ class ExprPool {
   IndexVar Fresh(const Dim& extent, std::string name) { return {--next_id_, extent, std::move(name)}; }
   Expr Extent(const Dim& dim);
   Expr Binary(BinaryOp op, const Expr& a, const Expr& b);
-  // Whether 0 <= e < bound, provably.
+  // Returns whether 0 <= e < bound, provably.
   bool IsBelow(const Expr& e, const Expr& bound);
   // Row-major position of `indices` in a tensor of `dims`.
   Expr Offset(const Dims& dims, const std::vector<Expr>& indices);
@@ -62,9 +62,9 @@ class ExprPool {
   int64_t next_id_ = 0;
 };
 
-// Whether index arithmetic `e` is provably never negative.
+// Returns whether index arithmetic `e` is provably never negative.
 bool IsNonNegative(const Expr& e);
-// The coefficient of the variable in `e`; nullopt if `e` is not linear in it.
+// Returns the coefficient of the variable in `e`; nullopt if `e` is not linear in it.
 std::optional<int64_t> Stride(const Expr& e, int64_t variable);
 // Nodes reachable from `roots`, each once, operands first. Does not enter other tensors.
 std::vector<const ExprNode*> Postorder(const std::vector<Expr>& roots);

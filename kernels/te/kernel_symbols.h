@@ -8,7 +8,7 @@
 
 namespace rvm::te {
 
-// The variables in the dims of the inputs, in order of appearance, then those that are values of elements.
+// Returns the variables in the dims of the inputs, in order of appearance, then those that are values of elements.
 std::vector<Dim> KernelSymbols(const Computation& computation);
 
 // Appends the variables of `dim` that `symbols` has not, from left to right.

@@ -186,8 +186,8 @@ Tensor WithUpdate(const Tensor& tensor, TensorUpdate update, const Dims& extents
                   const std::function<TensorUpdate::Position(std::span<const Expr> indices)>& position);
 // All expressions of an update; none is null.
 std::vector<Expr> Expressions(const TensorUpdate& update);
-// A reduction of `body` over axes of `extents`; only allowed as the root of a tensor's body. kSum, kProduct, kMaximum
-// and kMinimum keep the dtype of the body (float16 and bfloat16 accumulate in float32).
+// Returns a reduction of `body` over axes of `extents`; only allowed as the root of a tensor's body. kSum, kProduct,
+// kMaximum and kMinimum keep the dtype of the body (float16 and bfloat16 accumulate in float32).
 Expr Reduce(ReduceOp op, std::span<const Dim> extents,
             const std::function<Expr(std::span<const Expr> reduce_indices)>& body);
 
@@ -230,7 +230,8 @@ struct Computation {
 std::string ToString(const Computation& computation);
 std::string ToString(const Expr& expr);
 
-// A canonical text, equal for computations that are equal up to names. A kernel is compiled once per fingerprint.
+// Returns a canonical text, equal for computations that are equal up to names. A kernel is compiled once per
+// fingerprint.
 std::string Fingerprint(const Computation& computation);
 
 }  // namespace rvm::te

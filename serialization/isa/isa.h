@@ -122,7 +122,7 @@ constexpr uint32_t UnitsPerElement(OperandKind kind) {
   }
 }
 
-// Whether the operand is a count and that many elements.
+// Returns whether the operand is a count and that many elements.
 constexpr bool IsList(OperandKind kind) {
   return kind == OperandKind::kOuts || kind == OperandKind::kMoves || kind == OperandKind::kArgs ||
          kind == OperandKind::kLabels || kind == OperandKind::kOffsets;
@@ -215,10 +215,10 @@ struct Instruction {
   const Operand& operator[](size_t i) const { return operand_array[i]; }
 };
 
-// The instruction at unit `pc`; nullopt if there is no such opcode or it runs over the end.
+// Returns the instruction at unit `pc`; nullopt if there is no such opcode or it runs over the end.
 std::optional<Instruction> ReadInstruction(std::span<const uint16_t> code, uint32_t pc);
 
-// The dtype operand: code << 8 | bits, one lane.
+// Returns the dtype operand: code << 8 | bits, one lane.
 constexpr uint16_t PackDataType(DataType dtype) {
   return static_cast<uint16_t>(static_cast<uint16_t>(dtype.code) << 8 | dtype.bits);
 }

@@ -172,7 +172,7 @@ void Store(int32_t type, uint8_t* to, double value) {
   std::memcpy(to, from, ElementBytes(__func__, type));
 }
 
-// The nearest number with 10 bits of fraction.
+// Returns the nearest number with 10 bits of fraction.
 double ToTf32(double value) {
   int exponent = 0;
   double fraction = std::frexp(value, &exponent);
@@ -242,7 +242,7 @@ std::string Multiply(const Call& call) {
   return "";
 }
 
-// Whether the library computes such products; what none may ask is misuse.
+// Returns whether the library computes such products; what none may ask is misuse.
 bool IsKnown(const char* where, const FakeDesc& desc, const FakeLayout (&layouts)[4]) {
   const FakeLayout &a = layouts[0], &b = layouts[1], &c = layouts[2], &d = layouts[3];
   uint64_t rows = desc.transpose_a != 0 ? a.columns : a.rows, depth = desc.transpose_a != 0 ? a.rows : a.columns;

@@ -134,7 +134,7 @@ void Say(const char* where, const std::string& what) {
   std::abort();
 }
 
-// Whether the environment wants this call to fail.
+// Returns whether the environment wants this call to fail.
 bool Fails(const char* kind) {
   static const std::string wanted = std::getenv("FAKE_CUDA_FAIL") ? std::getenv("FAKE_CUDA_FAIL") : "";
   size_t colon = wanted.find(':');
@@ -154,7 +154,7 @@ int Capability() { return std::getenv("FAKE_CUDA_CAPABILITY") ? std::atoi(std::g
   if (s.context.references == 0) Misuse(__func__, "the context was released"); \
   if (s.context.is_lost) return kIllegalAddress
 
-// The code with the faults that the environment asks for.
+// Returns the code with the faults that the environment asks for.
 std::string Planted(std::string text) {
   std::string plants = std::getenv("FAKE_CUDA_PLANT") ? std::getenv("FAKE_CUDA_PLANT") : "";
   while (!plants.empty()) {

@@ -17,7 +17,7 @@ class Memory {
  public:
   uint64_t Allocate(size_t bytes);
   bool Free(uint64_t address);  // false: no allocation begins there
-  // The allocation that the address is in; 0: none.
+  // Returns the allocation that the address is in; 0: none.
   uint64_t BlockOf(uint64_t address) const;
   // `bytes` bytes at the address; null, with the reason in `problem`, if they are not all in one allocation.
   uint8_t* At(uint64_t address, size_t bytes, std::string& problem);

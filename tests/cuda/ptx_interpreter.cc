@@ -257,7 +257,7 @@ class Thread {
   void NoteAccesses(std::vector<GlobalAccess>& accesses) { accesses_ = &accesses; }
   const std::string& problem() const { return problem_; }
   const Counts& counts() const { return counts_; }
-  // The instruction at which the thread waits.
+  // Returns the instruction at which the thread waits.
   const Instruction& waits_at() const { return entry_.code[at_ - 1]; }
   uint32_t Offered(size_t operand) const { return static_cast<uint32_t>(Value(waits_at().from[operand])); }
   void Take(size_t result, uint32_t value) { registers_[waits_at().to[result]] = value; }
@@ -458,7 +458,7 @@ class Thread {
     return true;
   }
 
-  // The result of max or min: a NaN wins or loses, and -0 is less than +0.
+  // Returns the result of max or min: a NaN wins or loses, and -0 is less than +0.
   template <typename T>
   static T Extreme(const Instruction& now, T x, T y) {
     if (now.keeps_nan && (std::isnan(x) || std::isnan(y))) return std::numeric_limits<T>::quiet_NaN();

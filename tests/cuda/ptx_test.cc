@@ -207,7 +207,7 @@ uint32_t Encode(MmaType type, int value) {
   return 0;
 }
 
-// A warp whose lanes each load the words of a, b and c, multiply, and store the result over c.
+// Returns a warp whose lanes each load the words of a, b and c, multiply, and store the result over c.
 std::string MmaText(const Layout& layout) {
   size_t a = layout.a_count * Bytes(layout.a_type) / 4, b = layout.b_count * Bytes(layout.b_type) / 4,
          c = layout.rows / 4, all = a + b + c;
@@ -289,7 +289,8 @@ std::string RunMma(const std::string& text, std::vector<uint8_t>& lanes, uint32_
   return fault;
 }
 
-// A maximum or a minimum of two float16, given as bits; what the instruction leaves in the lower half of the result.
+// Returns a maximum or a minimum of two float16, given as bits; what the instruction leaves in the lower half of the
+// result.
 Outcome Extreme(const std::string& instruction, const std::string& target, uint32_t x, uint32_t y) {
   std::string text = std::string(target == "sm_75" ? ".version 6.5" : ".version 7.0") + "\n.target " + target + R"(
 .address_size 64

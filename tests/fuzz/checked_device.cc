@@ -39,7 +39,7 @@ struct CheckedCode : device::Code {
 
 const Memory& MemoryOf(const device::Block& block) { return static_cast<const CheckedBlock&>(block).memory; }
 
-// Whether all elements lie in the block. Extents and strides may be any that fit their types.
+// Returns whether all elements lie in the block. Extents and strides may be any that fit their types.
 bool IsWithin(const device::Matrix& matrix, int64_t batches, int64_t rows, int64_t columns) {
   RVM_CHECK(matrix.block != nullptr && matrix.offset >= 0, "a matrix has no memory");
   RVM_CHECK(std::min({matrix.batch_stride, matrix.row_stride, matrix.column_stride}) >= 0, "a stride is negative");

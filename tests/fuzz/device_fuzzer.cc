@@ -86,7 +86,7 @@ void RunEntry(const std::shared_ptr<const vm::Program>& program, const Entry& en
   }
 }
 
-// Whether the bytes are an executable that verifies and has code for devices.
+// Returns whether the bytes are an executable that verifies and has code for devices.
 bool RunBytes(const uint8_t* data, size_t size) {
   static const bool has_small_products = setenv("RELAYVM_CUBLASLT", "always", 1) == 0;
   RVM_CHECK(has_small_products, "products keep their own functions");
@@ -107,7 +107,7 @@ bool RunBytes(const uint8_t* data, size_t size) {
   return true;
 }
 
-// The bytes of a section, laid out with right checksums.
+// Returns the bytes of a section, laid out with right checksums.
 std::vector<uint8_t> MutateSection(std::span<const uint8_t> file, Dice& dice) {
   std::vector<Section> sections = Split(file);
   std::vector<Section*> of_devices;

@@ -63,7 +63,7 @@ void RunEntry(vm::Machine& machine, const Executable& executable, const Entry& e
   RVM_CHECK(machine.stats().leaked_objects == 0, "objects are left behind");
 }
 
-// Whether the bytes are an executable that verifies.
+// Returns whether the bytes are an executable that verifies.
 bool RunBytes(const uint8_t* data, size_t size) {
   // Machine code is not for any bytes to bring.
   auto program = vm::Program::Load({data, size}, {});

@@ -17,7 +17,7 @@ struct Section {
 // Returns the sections of the table; those that lie outside the file are empty.
 std::vector<Section> Split(std::span<const uint8_t> file);
 
-// A file of the sections, with right offsets and checksums.
+// Returns a file of the sections, with right offsets and checksums.
 std::vector<uint8_t> Join(const std::vector<Section>& sections, uint32_t file_class, uint16_t minor);
 
 }  // namespace rvm::fuzz

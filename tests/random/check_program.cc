@@ -150,8 +150,8 @@ std::vector<std::string> EntriesOf(const Program& program) {
   return entries;
 }
 
-// Whether a program whose kernel calls wait, alone and in lanes beside itself, gives what it gives otherwise: values,
-// errors, the same fuel.
+// Returns whether a program whose kernel calls wait, alone and in lanes beside itself, gives what it gives otherwise:
+// values, errors, the same fuel.
 Verdict CompareWaiting(const std::string& name, const Program& program, const VerifiedExecutable& plain) {
   Executable executable = *plain;
   if (executable.kernels.empty()) return {};
@@ -196,8 +196,8 @@ Verdict CompareWaiting(const std::string& name, const Program& program, const Ve
   return verdict;
 }
 
-// Whether the VM gives what is expected of the program, compiled with `options`. `name` is that of the configuration.
-// With devices, a program that launches nothing on them is skipped.
+// Returns whether the VM gives what is expected of the program, compiled with `options`. `name` is that of the
+// configuration. With devices, a program that launches nothing on them is skipped.
 Verdict CheckCompiled(const Program& program, const std::string& name, driver::CompileOptions options,
                       const Results& expected) {
   Source source(program.text);
@@ -267,8 +267,8 @@ Verdict Prepare(const Program& program, ir::Module& typed, Results& expected) {
   return {};
 }
 
-// Whether the module after each pass named in `watched` (empty: every pass) means what is expected. Extents that do
-// not fit are an error that dead code elimination may drop.
+// Returns whether the module after each pass named in `watched` (empty: every pass) means what is expected. Extents
+// that do not fit are an error that dead code elimination may drop.
 Verdict CheckStages(const Program& program, const ir::Module& typed, const passes::PipelineOptions& options,
                     std::string_view watched, const Results& expected) {
   Verdict first;
@@ -312,7 +312,7 @@ Value Moved(const Value& value, double scale, double step, Dice& dice) {
                                            : Value::Adt(value.name(), std::move(fields));
 }
 
-// The sum of the floating-point numbers of a gradient times their directions.
+// Returns the sum of the floating-point numbers of a gradient times their directions.
 double Along(const Value& gradient, Dice& dice) {
   double sum = 0;
   if (gradient.kind() == ValueKind::kTensor) {
@@ -330,8 +330,8 @@ double Along(const Value& gradient) {
   return Along(gradient, dice);
 }
 
-// The slope of a call's value when its first `count` arguments move by `step` there and back, or nothing where the
-// value is an error.
+// Returns the slope of a call's value when its first `count` arguments move by `step` there and back, or nothing where
+// the value is an error.
 std::optional<double> Difference(const ir::Module& module, const EntryCall& call, size_t count, double step) {
   double values[2];
   for (int i = 0; i < 2; ++i) {

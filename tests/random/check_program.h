@@ -38,12 +38,12 @@ Verdict CheckOnSimAndOpenCl(const Program& program);
 
 std::string CallText(const EntryCall& call);
 
-// Whether functions as machine code give what their bytecode gives: values, errors with their backtraces, and objects.
-// Each of the first payments of fuel fails in turn, then the last one; each of the first allocations, too.
+// Returns whether functions as machine code give what their bytecode gives: values, errors with their backtraces, and
+// objects. Each of the first payments of fuel fails in turn, then the last one; each of the first allocations, too.
 Verdict CompareControl(const std::string& name, std::span<const EntryCall> calls,
                        std::shared_ptr<const vm::Program> linked);
 
-// Whether the program parses and types.
+// Returns whether the program parses and types.
 bool IsAccepted(const Program& program);
 
 // In another process, so that a crash ("crash") or an endless loop ("hang") is a verdict too. One process

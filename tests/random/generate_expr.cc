@@ -20,7 +20,7 @@ std::vector<std::string> Generator::VariablesOf(const TypeRef& type) const {
   return names;
 }
 
-// A type that something in reach can make use of: of a variable, or any.
+// Returns a type that something in reach can make use of: of a variable, or any.
 TypeRef Generator::UsefulType(int depth) {
   if (!scope_.empty() && dice_.Chance(40)) return dice_.Of(scope_).type;
   return RandomType(depth);

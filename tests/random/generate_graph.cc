@@ -24,7 +24,7 @@ std::string Generator::Scaled(const std::string& text, const TypeRef& type) {
   return absl::StrCat("(", text, " * ", scale, ")");
 }
 
-// A layer from `data` of the type `from`. REQUIRES: types of rank 2 or 3 that differ in axis 1 only.
+// Returns a layer from `data` of the type `from`. REQUIRES: types of rank 2 or 3 that differ in axis 1 only.
 std::string Generator::Layer(const std::string& data, const TypeRef& from, const TypeRef& type) {
   const std::string &inner = from->dims[1], &channels = type->dims[1];
   const bool is_dense = type->dims.size() == 2;

@@ -43,7 +43,7 @@ Program Generator::Run() {
   return differentiable_ ? MakeDifferentiableProgram() : MakeProgram();
 }
 
-// A function that makes every `?` of its parameter's type unknown to its caller.
+// Returns a function that makes every `?` of its parameter's type unknown to its caller.
 std::string Generator::OpenHelper(const TypeRef& type) {
   auto [it, is_new] = open_helpers_.try_emplace(type->text, absl::StrCat("@open", open_helpers_.size()));
   if (is_new) {

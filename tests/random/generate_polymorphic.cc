@@ -20,7 +20,7 @@ Bindings Renaming(const std::vector<std::string>& from, const std::vector<std::s
 
 }  // namespace
 
-// The type that a function with type parameters has as a value.
+// Returns the type that a function with type parameters has as a value.
 TypeRef Generator::ValueType(const Signature& signature) {
   if (signature.type_params.empty()) return FunctionOf(signature.params, signature.result);
   std::vector<std::string> names = {"P", "Q"};
@@ -150,7 +150,7 @@ TypeRef Generator::TypeArgument(const std::string& param) {
   return !polymorphic_values_ || MayStandForParam(param, type) ? type : RandomScalar();
 }
 
-// A call of a polymorphic value: of a variable, or of what stands there.
+// Returns a call of a polymorphic value: of a variable, or of what stands there.
 std::string Generator::CallPolymorphic(const TypeRef& type, int depth) {
   std::vector<std::pair<Signature, Bindings>> callees;
   auto add = [&](const std::string& name, const TypeRef& callee) {
@@ -183,7 +183,7 @@ std::string Generator::CallPolymorphic(const TypeRef& type, int depth) {
   return CallWith(signature, bindings, depth);
 }
 
-// An operator on tensors of any type, the parameter `type`.
+// Returns an operator on tensors of any type, the parameter `type`.
 std::string Generator::AnyTensorOperator(const TypeRef& type, int depth) {
   std::string first = Expr(type, depth - 1);
   switch (dice_.Pick(smooth_ ? 3 : 4)) {

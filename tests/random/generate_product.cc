@@ -17,7 +17,7 @@ namespace {
 
 std::string ListText(const std::vector<int64_t>& items) { return absl::StrCat("[", absl::StrJoin(items, ", "), "]"); }
 
-// The extent, which the generator knows.
+// Returns the extent, which the generator knows.
 int64_t Extent(const TypeRef& type, size_t axis) { return std::stoll(type->dims[axis]); }
 
 }  // namespace
@@ -111,7 +111,7 @@ Generator::Typed Generator::Convolution(const Typed& data) {
   return {absl::StrCat(op, data.text, ", ", Weight(weight), rest), Tensor(kInt32, std::move(result))};
 }
 
-// A layer of a quantised network, or two.
+// Returns a layer of a quantised network, or two.
 Generator::Typed Generator::ByteLayers(Typed data) {
   for (bool is_last = dice_.Chance(65);; is_last = true) {
     size_t rank = data.type->dims.size();
@@ -126,7 +126,7 @@ Generator::Typed Generator::ByteLayers(Typed data) {
   }
 }
 
-// A tensor of the extents of `type` from one of any. REQUIRES: `type` is static.
+// Returns a tensor of the extents of `type` from one of any. REQUIRES: `type` is static.
 std::string Generator::Fitted(Typed from, const TypeRef& type) {
   std::vector<std::string> dims = from.type->dims;
   auto sum = [&](size_t axis) {

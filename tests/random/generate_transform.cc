@@ -47,7 +47,7 @@ std::string Generator::GenericHelper(int number) {
   return it->second;
 }
 
-// A call of a function that takes any shape and dtype.
+// Returns a call of a function that takes any shape and dtype.
 std::string Generator::CallGeneric(const TypeRef& type, int depth) {
   bool is_exact = !smooth_ || !type->dtype.is_float();
   constexpr int kNumComparing = kFirstDerived - kFirstComparing;
@@ -60,7 +60,7 @@ std::string Generator::CallGeneric(const TypeRef& type, int depth) {
   return absl::StrCat(GenericHelper(number), "(", first, Expr(type, depth - 1), ")");
 }
 
-// A tensor of which a part is written, and which may be needed as it was: then it must be copied.
+// Returns a tensor of which a part is written, and which may be needed as it was: then it must be copied.
 // REQUIRES: static, and no scalar.
 std::string Generator::PartialUpdate(const TypeRef& type, int depth) {
   std::vector<int64_t> shape = StaticShape(type), part = shape;

@@ -110,7 +110,7 @@ TypeRef Generator::FieldType(const Adt& adt, bool may_recurse) {
   return dice_.Chance(70) ? RandomScalar() : RandomTensor();
 }
 
-// A type with `type` as a proper part.
+// Returns a type with `type` as a proper part.
 TypeRef Generator::Larger(const TypeRef& type) {
   if (dice_.Chance(50)) return TupleOf({type, type});
   return dice_.Chance(50) ? TupleOf({Scalar(kInt32), type}) : TupleOf({FunctionOf({Scalar(kInt32)}, type), type});

@@ -34,9 +34,9 @@ Program Generate(uint64_t seed);
 // of bytes with int32 sums.
 Program GenerateTensorWork(uint64_t seed);
 Program GenerateProducts(uint64_t seed);
-// A program with a smooth function @value of float64 and other data; @gradient, its value and its gradient by those
-// arguments that hold float64, which come first; and @tangent, its value and its derivative along directions of those,
-// which come last. The calls are one of @gradient and one of @value, with the same arguments.
+// Returns a program with a smooth function @value of float64 and other data; @gradient, its value and its gradient by
+// those arguments that hold float64, which come first; and @tangent, its value and its derivative along directions of
+// those, which come last. The calls are one of @gradient and one of @value, with the same arguments.
 Program GenerateDifferentiable(uint64_t seed);
 
 class Generator {

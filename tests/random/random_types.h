@@ -54,7 +54,7 @@ TypeRef TupleOf(std::vector<TypeRef> fields);
 TypeRef FunctionOf(std::vector<TypeRef> params, TypeRef result, std::vector<std::string> type_params = {});
 TypeRef AdtOf(const Adt* adt, std::vector<TypeRef> args);
 TypeRef RefOf(TypeRef contents);
-// A type parameter by its name; "Tensor[S, U]" is any tensor.
+// Returns a type parameter by its name; "Tensor[S, U]" is any tensor.
 TypeRef Param(const std::string& name);
 // How the parameter that `name` stands for is declared: "P", "S: Shape, U: BaseType".
 std::string Declaration(const std::string& name);
@@ -72,7 +72,7 @@ TypeRef Substitute(const TypeRef& type, const Bindings& bindings);
 // for themselves, as do all dims if `dims_are_fixed`.
 bool Match(const TypeRef& pattern, const TypeRef& type, const std::vector<std::string>& params, bool dims_are_fixed,
            Bindings& bindings);
-// The types of a constructor's fields in a value of type `adt_type`.
+// Returns the types of a constructor's fields in a value of type `adt_type`.
 std::vector<TypeRef> FieldTypes(const TypeRef& adt_type, const Adt::Constructor& constructor);
 
 inline bool Same(const TypeRef& a, const TypeRef& b) { return a->text == b->text; }

@@ -58,7 +58,7 @@ void CollectSlots(Expr** slot, std::vector<Expr**>& slots) {
   }
 }
 
-// A constant of a tensor type with known extents; else null.
+// Returns a constant of a tensor type with known extents; else null.
 Expr* ConstantOf(const ir::Type* type, ir::Arena& arena) {
   const auto* tensor = ir::DynCast<ir::TensorType>(type);
   if (tensor == nullptr || !tensor->shape.is_dims() || !tensor->dtype.is_concrete()) return nullptr;
@@ -70,7 +70,7 @@ Expr* ConstantOf(const ir::Type* type, ir::Arena& arena) {
   return arena.New<ir::Constant>(Literal::Full(tensor->dtype.dtype, std::move(shape), 1), ir::Span{});
 }
 
-// A constructor without fields of an ADT's value; null if that is what stands there.
+// Returns a constructor without fields of an ADT's value; null if that is what stands there.
 Expr* ConstructorOf(const Expr* old, ir::Arena& arena) {
   const auto* type = ir::DynCast<ir::AdtType>(old->type);
   if (type == nullptr || old->expr_kind == ExprKind::kConstructor) return nullptr;

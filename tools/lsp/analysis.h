@@ -29,17 +29,17 @@ struct Analysis {
   std::string_view text() const { return sources.text(source); }
   bool IsHere(ir::Span span) const { return span.source == source; }
 
-  // The place of a name that contains `offset` or ends there; null if there is none.
+  // Returns the place of a name that contains `offset` or ends there; null if there is none.
   const text::NamePlace* NameAt(size_t offset) const;
   // All places of the name at `place`, in the order of the text.
   std::vector<const text::NamePlace*> PlacesOf(const text::NamePlace& place) const;
-  // The function that is defined at `definition`; null if it was not read.
+  // Returns the function that is defined at `definition`; null if it was not read.
   const ir::GlobalFunction* FunctionAt(ir::Span definition) const;
-  // The first definition, or constructor in one, of that name with its mark; null if there is none.
+  // Returns the first definition, or constructor in one, of that name with its mark; null if there is none.
   const Definition* FindDefinition(std::string_view name) const;
-  // The variables in scope at `offset`, innermost first, each name once.
+  // Returns the variables in scope at `offset`, innermost first, each name once.
   std::vector<const ir::Var*> VariablesAt(size_t offset) const;
-  // The expression with the least span among those around `offset` that `fits`; null if there is none.
+  // Returns the expression with the least span among those around `offset` that `fits`; null if there is none.
   const ir::Expr* FindExpr(size_t offset, absl::FunctionRef<bool(const ir::Expr&)> fits) const;
 
   diagnostics::SourceMap sources;
@@ -56,7 +56,7 @@ struct Analysis {
   absl::flat_hash_map<std::string, const Definition*> definitions_by_name_;
 };
 
-// The Prelude, as a program.
+// Returns the Prelude, as a program.
 const Analysis& PreludeAnalysis();
 
 }  // namespace rvm::tools::lsp

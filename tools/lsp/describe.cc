@@ -35,7 +35,7 @@ std::string TypeParamsText(const std::vector<const ir::TypeParam*>& params) {
 
 std::string AdtText(const ir::AdtDef& adt) { return absl::StrCat(adt.name, TypeParamsText(adt.type_params)); }
 
-// The signature of a function with errors, as it is written.
+// Returns the signature of a function with errors, as it is written.
 std::string WrittenSignature(const Analysis& analysis, ir::Span name) {
   std::string_view rest = analysis.text().substr(name.begin);
   const Definition* definition = DefinitionAt(analysis.definitions, name.begin);
@@ -57,7 +57,7 @@ std::string DescribeFunction(const Analysis& analysis, const NamePlace& place) {
   return CodeBlock(absl::StrCat("def ", label));
 }
 
-// The type of the call of the operator at `place`, as a sentence; "" if it is not known.
+// Returns the type of the call of the operator at `place`, as a sentence; "" if it is not known.
 std::string ResultText(const Analysis& analysis, const NamePlace& place) {
   const ir::Expr* call = analysis.FindExpr(place.span.begin, [&](const ir::Expr& expr) {
     const auto* call = ir::DynCast<ir::Call>(&expr);

@@ -38,7 +38,7 @@ std::string DefinitionText(const ir::AdtDef& adt);
 std::string VariableText(const ir::Var& var);
 // Inputs, attributes and examples, in Markdown.
 std::string OperatorDoc(const ops::OpDef& op);
-// The comment above the definition of a name: of the text, or of the Prelude.
+// Returns the comment above the definition of a name: of the text, or of the Prelude.
 std::string CommentOf(const Analysis& analysis, const text::NamePlace& place);
 std::string CommentOfDefinition(const Analysis& analysis, std::string_view marked_name);
 

@@ -36,7 +36,7 @@ std::string_view MethodOf(const JsonValue& message) {
   return method != nullptr && method->AsString() != nullptr ? std::string_view(*method->AsString()) : "";
 }
 
-// The text of an id; "" if it is neither an integer nor a string.
+// Returns the text of an id; "" if it is neither an integer nor a string.
 std::string IdText(const JsonValue* id) {
   if (id == nullptr) return "";
   if (const int64_t* number = id->AsInt()) return absl::StrCat(*number);

@@ -21,7 +21,7 @@ namespace rvm::tools::lsp {
 // length, behind which no further message can be found; kDataLoss if the input ends within a message.
 absl::StatusOr<std::string> ReadFrame(std::istream& input);
 
-// The id of a request as JSON; "" for a notification.
+// Returns the id of a request as JSON; "" for a notification.
 std::string IdOf(const JsonValue& message);
 
 class Inbox {

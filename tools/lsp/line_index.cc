@@ -12,7 +12,7 @@ struct Character {
   int64_t units;
 };
 
-// The first character of `text`, which is not empty.
+// Returns the first character of `text`, which is not empty.
 Character FirstOf(std::string_view text) {
   size_t bytes = std::max<size_t>(Utf8CharacterSize(text), 1);
   return {bytes, bytes == 4 ? 2 : 1};

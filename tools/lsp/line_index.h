@@ -22,8 +22,8 @@ class LineIndex {
   // `text` must outlive the index.
   explicit LineIndex(std::string_view text);
 
-  // The offset of `position`. Positions behind the end of a line or of the text are moved to that end; one inside a
-  // surrogate pair is moved before it.
+  // Returns the offset of `position`. Positions behind the end of a line or of the text are moved to that end; one
+  // inside a surrogate pair is moved before it.
   size_t OffsetOf(Position position) const;
   Position PositionOf(size_t offset) const;
   std::string_view text() const { return text_; }

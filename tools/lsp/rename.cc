@@ -28,7 +28,7 @@ std::string_view TextOf(const Analysis& analysis, ir::Span span) {
   return analysis.text().substr(span.begin, span.end - span.begin);
 }
 
-// The part of `span` behind the mark.
+// Returns the part of `span` behind the mark.
 ir::Span WithoutMark(const Analysis& analysis, ir::Span span) {
   std::string_view text = TextOf(analysis, span);
   if (text.starts_with('%') || text.starts_with('@')) ++span.begin;

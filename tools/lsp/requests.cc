@@ -46,7 +46,7 @@ const text::Token* TokenAt(const Analysis& analysis, size_t offset) {
   return offset <= token.span.end ? &token : nullptr;
 }
 
-// The attribute of an operator whose name is at `token`; null if there is none.
+// Returns the attribute of an operator whose name is at `token`; null if there is none.
 const ops::AttrSpec* AttributeAt(const Analysis& analysis, const text::Token& token) {
   const text::Token* next = &token + 1;
   if (token.kind != text::TokenKind::kIdent || next->text != "=") return nullptr;
@@ -83,7 +83,7 @@ void WriteSymbol(JsonWriter& out, Document& document, const Definition& definiti
   out.EndObject();
 }
 
-// The signature of what is called at `call`.
+// Returns the signature of what is called at `call`.
 std::optional<Signature> FindSignature(const Analysis& analysis, const CallSite& call, size_t offset) {
   if (const ops::OpDef* op = ops::FindOp(call.callee)) return SignatureOf(*op);
   std::string name = call.callee.substr(call.callee.find_first_not_of("@%"));
@@ -105,7 +105,7 @@ std::optional<Signature> FindSignature(const Analysis& analysis, const CallSite&
   return std::nullopt;
 }
 
-// The index of the parameter that the argument at `call` is for.
+// Returns the index of the parameter that the argument at `call` is for.
 size_t ActiveParameter(const Signature& signature, const CallSite& call) {
   if (call.attribute.empty()) return call.argument;
   for (size_t i = 0; i < signature.parameters.size(); ++i) {

@@ -12,7 +12,7 @@
 namespace rvm::tools::lsp {
 
 std::string Hover(Document& document, size_t offset);
-// The place where the name is bound; null for operators and names of the Prelude.
+// Returns the place where the name is bound; null for operators and names of the Prelude.
 std::string GoToDefinition(Document& document, std::string_view uri, size_t offset);
 std::string References(Document& document, std::string_view uri, size_t offset, bool includes_definition);
 std::string Highlights(Document& document, size_t offset);
@@ -20,7 +20,7 @@ std::string DocumentSymbols(Document& document);
 std::string SignatureHelp(Document& document, size_t offset);
 // completion.cc
 std::string Completions(Document& document, size_t offset);
-// The edits that bring the text into canonical form; null if it has syntax errors.
+// Returns the edits that bring the text into canonical form; null if it has syntax errors.
 std::string Formatting(Document& document);
 
 // rename.cc
@@ -29,7 +29,8 @@ absl::StatusOr<std::string> PrepareRename(Document& document, size_t offset);
 // kFailedPrecondition also if the new name is none, or would give a name another meaning.
 absl::StatusOr<std::string> Rename(Document& document, std::string_view uri, size_t offset, std::string_view name);
 
-// The parameters of `textDocument/publishDiagnostics`. `has_related`: the client shows places related to a diagnostic.
+// Returns the parameters of `textDocument/publishDiagnostics`. `has_related`: the client shows places related to a
+// diagnostic.
 std::string DiagnosticsOf(Document& document, std::string_view uri, bool has_related);
 
 }  // namespace rvm::tools::lsp

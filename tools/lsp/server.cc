@@ -66,7 +66,7 @@ int64_t CodeOf(const absl::Status& status) {
   return absl::IsUnimplemented(status) ? kMethodNotFound : kRequestFailed;
 }
 
-// The folder of a file, "file:///home/me/model.relay"; nullopt for a text that is no file.
+// Returns the folder of a file, "file:///home/me/model.relay"; nullopt for a text that is no file.
 std::optional<std::string> FolderOf(std::string_view uri) {
   constexpr std::string_view kScheme = "file://";
   if (!uri.starts_with(kScheme)) return std::nullopt;

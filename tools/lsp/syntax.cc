@@ -23,13 +23,14 @@ bool IsIdent(const Token& token, std::string_view text) {
   return token.kind == TokenKind::kIdent && token.text == text;
 }
 
-// The text of `token` with its mark.
+// Returns the text of `token` with its mark.
 std::string Marked(const Token& token) {
   std::string_view mark = token.kind == TokenKind::kLocal ? "%" : token.kind == TokenKind::kGlobal ? "@" : "";
   return absl::StrCat(Abseil(mark), Abseil(token.text));
 }
 
-// The kind of the definition whose keyword is at `at`, with brackets open around it; nullopt if none begins there.
+// Returns the kind of the definition whose keyword is at `at`, with brackets open around it; nullopt if none begins
+// there.
 std::optional<DefinitionKind> KindAt(std::span<const Token> tokens, size_t at, int depth) {
   if (at + 1 >= tokens.size() || tokens[at].kind != TokenKind::kIdent) return std::nullopt;
   const Token& name = tokens[at + 1];
@@ -52,7 +53,7 @@ size_t TokensBefore(std::span<const Token> tokens, size_t offset) {
 constexpr std::array<std::string_view, 12> kNoCallees = {"if",   "match", "fn",  "fun",      "let",  "else",
                                                          "case", "def",   "ref", "ref_read", "read", "ref_write"};
 
-// The name whose last token is before `end`; "" if there is none that can be called.
+// Returns the name whose last token is before `end`; "" if there is none that can be called.
 std::string CalleeBefore(std::span<const Token> tokens, size_t end) {
   if (end == 0) return "";
   size_t begin = end - 1;
@@ -69,7 +70,7 @@ std::string CalleeBefore(std::span<const Token> tokens, size_t end) {
   return is_keyword || is_definition ? "" : name;
 }
 
-// The attribute that begins at `at`, as in `axis=0` and `a.b=1`; "" if none does.
+// Returns the attribute that begins at `at`, as in `axis=0` and `a.b=1`; "" if none does.
 std::string AttributeAt(std::span<const Token> tokens, size_t at, size_t end) {
   if (at >= end || tokens[at].kind != TokenKind::kIdent) return "";
   std::string name(tokens[at].text);

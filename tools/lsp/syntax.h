@@ -27,7 +27,7 @@ struct Definition {
 };
 
 std::vector<Definition> FindDefinitions(std::span<const text::Token> tokens);
-// The definition that contains `offset`, or null.
+// Returns the definition that contains `offset`, or null.
 const Definition* DefinitionAt(std::span<const Definition> definitions, size_t offset);
 
 // The innermost call whose arguments contain an offset.
@@ -50,7 +50,7 @@ struct Word {
 };
 Word WordAt(std::string_view text, size_t offset);
 
-// The comment on the lines directly above the definition that begins at `begin`, without its marks.
+// Returns the comment on the lines directly above the definition that begins at `begin`, without its marks.
 std::string CommentAbove(std::string_view text, std::span<const text::Comment> comments, size_t begin);
 
 }  // namespace rvm::tools::lsp

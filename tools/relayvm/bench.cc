@@ -66,7 +66,7 @@ struct Latency {
   double least = 0, p50 = 0, p90 = 0, p99 = 0, most = 0, mean = 0;
 };
 
-// The smallest time that at least a fraction `share` of the runs do not exceed.
+// Returns the smallest time that at least a fraction `share` of the runs do not exceed.
 double Percentile(const std::vector<double>& sorted, double share) {
   auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(sorted.size())));
   return sorted[std::max<size_t>(rank, 1) - 1];

@@ -21,12 +21,12 @@ std::string SummaryText(std::span<const uint8_t> file, const Executable& executa
 
 // "Tensor[(n, 3), float32], int32"
 std::string TensorsText(const std::vector<KernelTensor>& tensors);
-// The decisions of the compiler for a kernel: tiles, vectors, threads. Empty if it has none.
+// Returns the decisions of the compiler for a kernel: tiles, vectors, threads. Empty if it has none.
 std::string ScheduleText(const Executable& executable, const KernelDesc& kernel);
 
-// The name of the weight that the constant was, "encoder.w"; "" for others.
+// Returns the name of the weight that the constant was, "encoder.w"; "" for others.
 std::string_view WeightName(const Executable& executable, size_t constant);
-// The place in the source of the instruction at `pc`, "walk.relay:6:30"; "" if it is unknown.
+// Returns the place in the source of the instruction at `pc`, "walk.relay:6:30"; "" if it is unknown.
 std::string PlaceText(const Executable& executable, const FunctionDesc& function, uint32_t pc);
 std::string PlaceText(const Executable& executable, const SourceLine& line);
 

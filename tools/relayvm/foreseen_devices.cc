@@ -31,7 +31,7 @@ class ForeseenDevice : public device::Device {
   device::DeviceInfo info_;
 };
 
-// The kind of devices that run code of the target; the target itself if it is one of a newer compiler.
+// Returns the kind of devices that run code of the target; the target itself if it is one of a newer compiler.
 std::string KindOfTarget(const std::string& target) {
   for (const target::DeviceKind& kind : target::DeviceKinds()) {
     if (kind.target == target) return std::string(kind.name);

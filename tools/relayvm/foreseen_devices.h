@@ -11,9 +11,9 @@
 
 namespace rvm::tools {
 
-// The executable on a machine that has every device it has code for, named as `relayvm devices` names the first of
-// their kinds; of these, only the ones that `names` stands for (vm/device/choose_devices.h; "": all). Kernels without a
-// device run on the host. The code is not loaded, and cannot run. Null if all kernels run on the host.
+// Returns the executable on a machine that has every device it has code for, named as `relayvm devices` names the first
+// of their kinds; of these, only the ones that `names` stands for (vm/device/choose_devices.h; "": all). Kernels
+// without a device run on the host. The code is not loaded, and cannot run. Null if all kernels run on the host.
 absl::StatusOr<std::unique_ptr<const vm::DeviceProgram>> ForeseeDevices(const Executable& executable,
                                                                         const std::string& names);
 

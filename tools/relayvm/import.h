@@ -48,8 +48,8 @@ struct ProgramFile {
   SourceFile file;
   ir::Module module;  // not typed
 };
-// The program at `path`: a text, parsed, or a model, whose weights are added to `compile`. The file of weights of a
-// model that has one is removed from `compile.params_files`. Mistakes in a text have been shown.
+// Returns the program at `path`: a text, parsed, or a model, whose weights are added to `compile`. The file of weights
+// of a model that has one is removed from `compile.params_files`. Mistakes in a text have been shown.
 absl::StatusOr<ProgramFile> ReadProgram(const std::string& path, const Options& options,
                                         driver::CompileOptions& compile);
 // Compiles it, and shows what is wrong with it.

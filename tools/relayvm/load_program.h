@@ -20,7 +20,7 @@ struct ProgramToRun {
   RunOptions run;
 };
 
-// The options of a verb that runs a program: its own, those of compiling one, and those of running one.
+// Returns the options of a verb that runs a program: its own, those of compiling one, and those of running one.
 std::vector<OptionSpec> WithProgramOptions(std::span<const OptionSpec> own);
 
 // Loads or compiles a program as those options say.

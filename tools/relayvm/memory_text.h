@@ -11,8 +11,8 @@
 
 namespace rvm::tools {
 
-// The memory that each entry needs. `dims`: values of extents that the types leave open, "n=128,x.0=3". `device`: which
-// kernels run on a device; null: none.
+// Returns the memory that each entry needs. `dims`: values of extents that the types leave open, "n=128,x.0=3".
+// `device`: which kernels run on a device; null: none.
 absl::StatusOr<std::string> MemoryText(const VerifiedExecutable& executable, const std::vector<std::string>& dims,
                                        const vm::DeviceProgram* device);
 

@@ -66,7 +66,7 @@ class FunctionGraph {
         prefix_(absl::StrCat("f", id, "_")),
         constant_uses_(constant_uses) {}
 
-  // The box and, outside of it, the edges.
+  // Returns the box and, outside of it, the edges.
   std::string Box() {
     ReadSteps();
     SplitBlocks();
@@ -303,7 +303,7 @@ class FunctionGraph {
     if (found != registers.end()) sources.insert(found->second.begin(), found->second.end());
   }
 
-  // The name of what the instruction calls or makes; otherwise its mnemonic with its numbers.
+  // Returns the name of what the instruction calls or makes; otherwise its mnemonic with its numbers.
   std::string Label(const Instruction& instruction) const {
     if (instruction.opcode() == Opcode::kLoadTag) return TagName(instruction[0].u16(), instruction[1].u16());
     std::string label(instruction.spec->mnemonic);

@@ -39,7 +39,7 @@ absl::StatusOr<ProgramGraph> MakeProgramGraph(const VerifiedExecutable& executab
 // Returns the functions that run when `root` does: itself, its callees, and the code of the closures that are made.
 std::set<uint32_t> ReachedFunctions(const Executable& executable, FunctionId root);
 
-// The graph drawn by Graphviz's `dot`, which must be installed: FailedPrecondition if it is not.
+// Returns the graph drawn by Graphviz's `dot`, which must be installed: FailedPrecondition if it is not.
 absl::StatusOr<std::string> DrawSvg(const std::string& dot);
 
 // Writes a graph to a path that ends in .dot or .svg.

@@ -8,9 +8,9 @@
 
 namespace rvm::tools {
 
-// A few lines for a terminal.
+// Returns a few lines for a terminal.
 std::string QuantizeSummary(const driver::QuantizedProgram& program);
-// A page with a row for each site, of the program at `path`.
+// Returns a page with a row for each site, of the program at `path`.
 std::string QuantizeHtml(const driver::QuantizedProgram& program, const driver::QuantizeRequest& request,
                          const std::string& path);
 

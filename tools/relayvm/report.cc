@@ -61,7 +61,7 @@ struct Subject {
   std::optional<WatchedRun> run;
 
   const Executable& executable() const { return loaded.program->executable(); }
-  // The row of a kernel in the profile; null if it did not run.
+  // Returns the row of a kernel in the profile; null if it did not run.
   const vm::Profile::KernelRow* KernelRow(size_t kernel) const {
     if (!run) return nullptr;
     for (const vm::Profile::KernelRow& row : run->profile.kernels) {
@@ -72,7 +72,7 @@ struct Subject {
   double run_ns() const { return !run ? kNone : std::isfinite(run->plain_ns) ? run->plain_ns : run->watched_ns; }
 };
 
-// Whether the command line gives what the entry takes; `report` runs nothing otherwise.
+// Returns whether the command line gives what the entry takes; `report` runs nothing otherwise.
 bool HasArguments(const ProgramToRun& loaded) {
   if (!loaded.run.args.values.empty() || !loaded.run.args.file.empty()) return true;
   const Entry* entry = loaded.program->executable().FindEntry(loaded.run.entry);
@@ -103,7 +103,7 @@ double OperationsOf(const Executable& executable, const vm::Profile::KernelRow& 
   return sum;
 }
 
-// The time of a kernel where it ran: on the host, or on its device.
+// Returns the time of a kernel where it ran: on the host, or on its device.
 double TimeOf(const vm::Profile::KernelRow& row) { return row.device.empty() ? row.ns : row.use.launches.ns; }
 
 std::string KernelId(size_t kernel) { return absl::StrCat("kernel-", kernel); }
@@ -339,7 +339,7 @@ void AddMemory(Page& page, const ProgramToRun& loaded, const std::vector<std::st
   }
 }
 
-// The data of the script.
+// Returns the data of the script.
 std::string DataOf(const Subject& subject, const ProgramGraph& graph, const TimeLine& time_line) {
   const Executable& executable = subject.executable();
   JsonWriter json;

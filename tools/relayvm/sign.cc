@@ -70,7 +70,7 @@ constexpr OptionSpec kVerifyOptions[] = {
     {"--key", "FILE.pub", "also check that this key signed it; may be repeated: one of them"},
 };
 
-// Whether it has machine code.
+// Returns whether it has machine code.
 absl::StatusOr<bool> CheckFile(const MappedFile& file, const std::vector<PublicKey>& keys) {
   RVM_ASSIGN_OR_RETURN(Executable executable, Decode(file.bytes, {.owner = file.owner, .check_constants = true}));
   bool has_code = executable.is_native() || !executable.control_codes.empty();

@@ -73,7 +73,7 @@ class SourceFile {
   std::unique_ptr<diagnostics::Diagnostics> diagnostics_;
 };
 
-// The single positional argument of most verbs; the error states what was expected.
+// Returns the single positional argument of most verbs; the error states what was expected.
 absl::StatusOr<std::string> OneFile(const Options& options, std::string_view what);
 
 }  // namespace rvm::tools

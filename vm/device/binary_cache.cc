@@ -73,7 +73,7 @@ bool WriteAll(int file, std::span<const uint8_t> bytes) {
   return true;
 }
 
-// A value that the environment of a program with more rights than its caller does not give.
+// Returns a value that the environment of a program with more rights than its caller does not give.
 std::string_view Variable(const char* name) {
   const char* value = ::secure_getenv(name);
   return value == nullptr ? std::string_view() : value;

@@ -27,16 +27,17 @@ class BinaryCache {
   // `$XDG_CACHE_HOME/relayvm/NAME`, or that of `~/.cache`; "" if there is neither, or RELAYVM_DEVICE_CACHE is `off`.
   static std::string DirectoryOf(std::string_view name);
 
-  // A BLAKE2b-256 hash of the parts, in order: all that a binary depends on.
+  // Returns a BLAKE2b-256 hash of the parts, in order: all that a binary depends on.
   static Key KeyOf(std::span<const std::string_view> parts);
-  // The binary that was kept; nullopt if there is none, or only a damaged one.
+  // Returns the binary that was kept; nullopt if there is none, or only a damaged one.
   std::optional<std::vector<uint8_t>> Find(const Key& key) const;
   // Keeps the binary. If there are too many bytes then, those whose last use is oldest go.
   void Keep(const Key& key, std::span<const uint8_t> binary) const;
 
  private:
   std::string PathOf(const Key& key) const;
-  // Whether the directory is there, and nobody else may write to it: binaries run with the rights of this process.
+  // Returns whether the directory is there, and nobody else may write to it: binaries run with the rights of this
+  // process.
   bool IsOurs() const;
   void DropOldest() const;
 

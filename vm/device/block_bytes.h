@@ -8,8 +8,8 @@
 
 namespace rvm::device {
 
-// The size of the block for `bytes` bytes. There are eight sizes per power of two, so a block is at most an eighth too
-// large, and one that is freed fits many tensors. REQUIRES: bytes <= 2^62.
+// Returns the size of the block for `bytes` bytes. There are eight sizes per power of two, so a block is at most an
+// eighth too large, and one that is freed fits many tensors. REQUIRES: bytes <= 2^62.
 inline int64_t BlockBytes(int64_t bytes) {
   auto wanted = static_cast<uint64_t>(std::max<int64_t>(bytes, 256));
   int shift = std::bit_width(wanted - 1) - 4;

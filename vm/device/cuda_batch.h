@@ -41,7 +41,7 @@ class WorkBatch {
   bool HasProducts() const { return num_products_ > 0; }
   // Returns what tells work that one node of a graph may do from other work: the function, or the plan.
   const void* Key(size_t number) const { return work_[number].key; }
-  // Whether work number `number` of both has the same grid and arguments. REQUIRES: it has the same key.
+  // Returns whether work number `number` of both has the same grid and arguments. REQUIRES: it has the same key.
   bool IsSame(const WorkBatch& other, size_t number) const;
   // Returns the parameters that the driver takes; valid until the next call of any function of the batch.
   // REQUIRES: it is a launch.

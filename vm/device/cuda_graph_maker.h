@@ -30,9 +30,9 @@ class GraphMaker {
   GraphMaker(const GraphMaker&) = delete;
   GraphMaker& operator=(const GraphMaker&) = delete;
 
-  // Whether a graph may have products: the driver has the functions for it, and no capture failed so far.
+  // Returns whether a graph may have products: the driver has the functions for it, and no capture failed so far.
   bool HoldsProducts() const { return holds_products_; }
-  // The graph of the first `size` pieces of work. Nothing is made if it fails.
+  // Returns the graph of the first `size` pieces of work. Nothing is made if it fails.
   Result Make(WorkBatch& batch, size_t size, MadeGraph& made, const char*& what);
   // Lets the graph do piece `number` of the batch from its next launch on, in place of work of the same key.
   Result Set(const MadeGraph& made, WorkBatch& batch, size_t number, const char*& what);
@@ -41,7 +41,7 @@ class GraphMaker {
 
  private:
   Result AddNode(WorkBatch& batch, size_t number, MadeGraph& made, const char*& what);
-  // A graph of what the library does, which the caller destroys.
+  // Returns a graph of what the library does, which the caller destroys.
   Result Capture(WorkBatch& batch, size_t number, Graph& captured, const char*& what);
 
   const Core& core_;

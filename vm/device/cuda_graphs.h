@@ -66,9 +66,9 @@ class LaunchGraphs {
   // Compares the last piece of work, which is new, with the candidates.
   void Narrow();
   void Compare(Kept& kept, size_t last);
-  // Whether the batch under way is one that was seen once.
+  // Returns whether the batch under way is one that was seen once.
   bool IsSeen() const { return seen_ != nullptr && seen_->batch.size() == batch_.size(); }
-  // Whether all of the batch is better launched as the graph of its beginning.
+  // Returns whether all of the batch is better launched as the graph of its beginning.
   bool HasBest() const { return best_ != nullptr && (!IsSeen() || best_->batch.size() == batch_.size()); }
   // Keeps the last piece of work back, or launches what is due. False if the library refuses it.
   absl::StatusOr<bool> Note();
@@ -81,7 +81,7 @@ class LaunchGraphs {
   absl::StatusOr<bool> QueueProduct(ProductPlan* plan, std::span<const uint64_t> values);
   // All of the batch was launched: makes a graph of it or of a part of it, or remembers it.
   absl::Status EndRecord();
-  // Whether another graph of so many nodes may be made.
+  // Returns whether another graph of so many nodes may be made.
   bool MayMake(size_t size, bool came_twice) const;
   absl::Status Build(Kept& kept);
   Kept& Keep(size_t size);

@@ -155,7 +155,7 @@ class LaunchGraphsTest : public testing::Test {
     if (is_idle) graphs_->NoteIdle();
     return told_.text;
   }
-  // The same functions, or products, with the argument 0.
+  // Returns the same functions, or products, with the argument 0.
   std::string Same(const std::vector<int64_t>& numbers, bool is_idle = true) {
     std::vector<std::pair<int64_t, uint64_t>> work;
     for (int64_t number : numbers) work.push_back({number, 0});

@@ -52,7 +52,7 @@ struct ByColumns {
   bool is_transposed;  // what is wanted is its transpose
 };
 
-// The transpose of a matrix of `rows` x `columns`; nullopt if its elements are not contiguous along either.
+// Returns the transpose of a matrix of `rows` x `columns`; nullopt if its elements are not contiguous along either.
 std::optional<ByColumns> Transposed(const Matrix& matrix, int64_t rows, int64_t columns) {
   if (matrix.column_stride == 1 && matrix.row_stride >= columns)
     return ByColumns{columns, rows, matrix.row_stride, false};
@@ -75,7 +75,7 @@ const Matrix* FindAddend(const Product& product, bool is_bias) {
   return nullptr;
 }
 
-// The library's c: what is added to the sums; d, which is not read, if there is nothing.
+// Returns the library's c: what is added to the sums; d, which is not read, if there is nothing.
 const Matrix& MatrixC(const Product& product) {
   const Matrix* addend = FindAddend(product, false);
   return addend == nullptr ? product.d : *addend;

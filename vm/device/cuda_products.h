@@ -43,13 +43,13 @@ class LibraryProducts : public ProductQueue {
   LibraryProducts(const LibraryProducts&) = delete;
   LibraryProducts& operator=(const LibraryProducts&) = delete;
 
-  // Whether the library is there: opens it when called first.
+  // Returns whether the library is there: opens it when called first.
   bool IsThere();
   // The name and version of the library, or why it is not used; "" before the first IsThere().
   const std::string& description() const { return description_; }
-  // The product as work with so much workspace, which is `workspace` or null; null if the library does not compute it.
-  // Good until the next call; the plan, until Forget. kInvalidArgument if a matrix does not lie in its block.
-  // REQUIRES: IsThere(), !IsFull().
+  // Returns the product as work with so much workspace, which is `workspace` or null; null if the library does not
+  // compute it. Good until the next call; the plan, until Forget. kInvalidArgument if a matrix does not lie in its
+  // block. REQUIRES: IsThere(), !IsFull().
   absl::StatusOr<const ProductWork*> Prepare(const Product& product, const Block* workspace);
   // There is no room for another plan: call Forget.
   bool IsFull() const;

@@ -91,7 +91,7 @@ class Stream {
   // Enqueues function number `function` of `code`. `items` is a hint: functions stride over the grid, so that any
   // number of work items is correct. REQUIRES: items > 0.
   virtual absl::Status Launch(const Code& code, uint32_t function, std::span<const Argument> args, int64_t items) = 0;
-  // Whether there is a GEMM library. The first call may open it.
+  // Returns whether there is a GEMM library. The first call may open it.
   virtual bool HasProducts() { return false; }
   // The name and version of the library for products, or why there is none. "" before the first HasProducts().
   virtual std::string library() const { return ""; }

@@ -89,7 +89,7 @@ struct Api {
 #undef RVM_MEMBER
 };
 
-// The API of libOpenCL.so.1, which stays open. kUnavailable, saying what is missing.
+// Returns the API of libOpenCL.so.1, which stays open. kUnavailable, saying what is missing.
 absl::StatusOr<const Api*> Load();
 
 }  // namespace rvm::device::opencl

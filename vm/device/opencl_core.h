@@ -40,10 +40,10 @@ struct Core {
   std::map<BinaryCache::Key, std::weak_ptr<const BuiltProgram>> programs;  // in use
 };
 
-// The one core of the device in this process.
+// Returns the one core of the device in this process.
 std::shared_ptr<Core> CoreOf(const Api& cl, DeviceId device, DeviceInfo info);
 
-// The text that a function of the driver gives in two calls: the first one asks for the size. "" if it fails.
+// Returns the text that a function of the driver gives in two calls: the first one asks for the size. "" if it fails.
 std::string TextOf(const std::function<Error(size_t room, char* text, size_t* size)>& query);
 // Facts about a device; "" and nullopt if the driver does not say.
 std::string DeviceText(const Api& cl, DeviceId device, uint32_t what);

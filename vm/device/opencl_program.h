@@ -32,8 +32,8 @@ struct ProgramOf {
   std::string_view origin;  // of Code
 };
 
-// The program of the text: one that is in use in this process, one from the cache (BinaryCache), or a new one, whose
-// binary goes there. kInvalidArgument with the driver's messages if it does not accept the text. REQUIRES:
+// Returns the program of the text: one that is in use in this process, one from the cache (BinaryCache), or a new one,
+// whose binary goes there. kInvalidArgument with the driver's messages if it does not accept the text. REQUIRES:
 // core->Open().
 absl::StatusOr<ProgramOf> BuildProgram(const std::shared_ptr<Core>& core, std::string_view text);
 

@@ -36,8 +36,8 @@ struct ProductSize {
   bool is_exact_float32 = false;  // of float32 that is not rounded to TF32
 };
 
-// Whether the library, rather than the code's own function, computes such products. RELAYVM_CUBLASLT=always: all; off:
-// none.
+// Returns whether the library, rather than the code's own function, computes such products. RELAYVM_CUBLASLT=always:
+// all; off: none.
 bool PrefersLibrary(const ProductSize& size);
 
 // Memory that a library may use while it computes such a product, to divide the sums among as many blocks of threads as

@@ -148,7 +148,7 @@ class Window {
     }
   }
 
-  // The offset of element (i, j) of the tile; -1 outside of the tensor.
+  // Returns the offset of element (i, j) of the tile; -1 outside of the tensor.
   int64_t OffsetOf(int64_t i, int64_t j) const {
     int64_t offset = 0;
     for (size_t axis = 0; axis < first_.size(); ++axis) {

@@ -15,7 +15,7 @@ namespace {
 
 using Kind = Shadow::Kind;
 
-// The result of an integer instruction; nullopt if it overflows, or if the instruction is another one.
+// Returns the result of an integer instruction; nullopt if it overflows, or if the instruction is another one.
 std::optional<int64_t> Compute(Opcode opcode, int64_t a, int64_t b) {
   auto is = [opcode](auto... opcodes) { return ((opcode == opcodes) || ...); };
   int64_t result = 0;
@@ -42,7 +42,7 @@ std::optional<int64_t> Compute(Opcode opcode, int64_t a, int64_t b) {
   return std::nullopt;
 }
 
-// Whether a branch on integers is taken; nullopt if the instruction is another one.
+// Returns whether a branch on integers is taken; nullopt if the instruction is another one.
 std::optional<bool> Decide(Opcode opcode, int64_t a, int64_t b) {
   auto is = [opcode](auto... opcodes) { return ((opcode == opcodes) || ...); };
   if (is(Opcode::kBranchIf)) return a != 0;

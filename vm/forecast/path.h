@@ -122,7 +122,7 @@ class Path {
   void Retain(Shadow shadow);
   void Drop(Shadow shadow);
   void Grow(int64_t bytes);
-  // The shape of what `r` holds, by its type if need be; nullopt if only data says it.
+  // Returns the shape of what `r` holds, by its type if need be; nullopt if only data says it.
   std::optional<Shape> ShapeOf(Shadow shadow, const TypeDesc& type);
   // Returns the objects that can be reached from `shadow`, itself included.
   std::vector<ShadowObject*> Reachable(Shadow shadow);
@@ -154,14 +154,14 @@ class Path {
   bool Call(FunctionId callee, std::vector<Shadow> args, std::vector<uint16_t> dsts, bool is_tail);
   bool CallClosure(const Instruction& i);
   bool CallHost(const Instruction& i);
-  // A value of the type that comes from the host; nullopt if the type leaves its size open.
+  // Returns a value of the type that comes from the host; nullopt if the type leaves its size open.
   std::optional<Shadow> HostValue(TypeId type);
   bool Return(std::vector<Shadow> results);
   void Leave();
   void Unpack(const Operand& outs, Shadow cell);
   bool CallKernel(const Instruction& i);
-  // Whether a result that grows takes the memory of the argument that it begins as. If it does not, but a later one
-  // may, sets the bytes for its elements to more than it has.
+  // Returns whether a result that grows takes the memory of the argument that it begins as. If it does not, but a later
+  // one may, sets the bytes for its elements to more than it has.
   bool GrowsInto(Shadow arg, const ShadowObject& grown, int64_t bytes, int64_t& capacity);
   bool MakeResults(const Instruction& i, const KernelInfo& kernel, std::span<const int64_t> symbols,
                    const Operand& args);

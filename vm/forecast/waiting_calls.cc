@@ -40,7 +40,7 @@ int64_t HeaderBytes(const KernelInfo::TensorInfo& tensor) {
   return RoundUp64(static_cast<int64_t>(sizeof(Tensor) + tensor.programs.size() * sizeof(int64_t)));
 }
 
-// Whether calls of the kernel may wait: KernelCaller::Waits.
+// Returns whether calls of the kernel may wait: KernelCaller::Waits.
 bool MayWait(const KernelInfo& kernel) {
   bool gives_scalars =
       std::ranges::any_of(kernel.results, [](const KernelInfo::TensorInfo& result) { return result.scalar; });

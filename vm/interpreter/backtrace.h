@@ -10,7 +10,7 @@
 
 namespace rvm::vm {
 
-// The entry that covers `pc`; null if there is none.
+// Returns the entry that covers `pc`; null if there is none.
 const SourceLine* FindLine(const FunctionDesc& function, uint32_t pc);
 
 class Backtrace {

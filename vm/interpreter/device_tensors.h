@@ -29,13 +29,13 @@ class DeviceTensors : public DeviceMemoryOwner {
                 Profiler* profiler);
   ~DeviceTensors() override;
 
-  // The devices, as DeviceProgram has them.
+  // Returns the devices, as DeviceProgram has them.
   size_t num_lanes() const { return lanes_.size(); }
   DeviceLane& lane(size_t number) { return *lanes_[number]; }
 
   // Makes `tensor`, whose header has no elements, one of `bytes` bytes on a device, and gives its memory.
   absl::StatusOr<const device::Block*> MakeResult(Tensor* tensor, int64_t bytes, size_t lane);
-  // A device's copy of a tensor.
+  // Returns a device's copy of a tensor.
   absl::StatusOr<const device::Block*> Fetch(Tensor* tensor, size_t lane);
   // Makes a copy for the host: tensor->data is not null then.
   absl::Status FetchToHost(Tensor* tensor);

@@ -71,12 +71,12 @@ class KernelCaller {
   // Computes the elements of a tensor, or copies them from the device, unless the host has them: tensor->data is not
   // null then. False: the run must end with TakeError().
   bool FetchToHost(Tensor* tensor);
-  // Whether calls wait; and runs them. False: the run must end with TakeError().
+  // Returns whether calls wait; and runs them. False: the run must end with TakeError().
   bool has_pending() const { return num_pending_ > 0; }
   bool RunPending();
-  // Whether the run, which shares a queue, was cancelled before it began.
+  // Returns whether the run, which shares a queue, was cancelled before it began.
   bool was_cancelled() const { return waiter_ != nullptr && waiter_->IsCancelled(); }
-  // The instruction whose call failed, if that was not the one which ran it; otherwise null. Until TakeError.
+  // Returns the instruction whose call failed, if that was not the one which ran it; otherwise null. Until TakeError.
   const uint16_t* error_place() const { return error_place_; }
 
   // The tensor of a constant; immortal.
@@ -91,14 +91,15 @@ class KernelCaller {
   // Size of the scratch memory that kernels may use without a check.
   int64_t workspace_bytes() const { return workspace_bytes_; }
   const int64_t* symbols() const { return symbols_.data(); }
-  // Whether the call consumes arguments that no result has reused yet.
+  // Returns whether the call consumes arguments that no result has reused yet.
   bool has_moved() const { return num_moved_ > 0; }
 
   // Arguments of a kernel without scalars.
   void BindTensors(const uint16_t* args, uint32_t count, const Slot* r);
   // Arguments and symbols of a kernel with shape_code. Gives the code of the result; null if extents do not fit.
   const uint16_t* BindShapes(const KernelInfo& kernel, const uint16_t* args, uint32_t count, Slot* r);
-  // The memory of an argument that the call consumes and that nobody else has, as the result; null if there is none.
+  // Returns the memory of an argument that the call consumes and that nobody else has, as the result; null if there is
+  // none.
   Tensor* ReuseArg(const KernelInfo::TensorInfo& result);
   // Null: no memory.
   Tensor* NewStaticResult(const KernelInfo::TensorInfo& result);
@@ -122,7 +123,7 @@ class KernelCaller {
     uint32_t num_args;
   };
 
-  // The one place that calls machine code.
+  // Returns the one place that calls machine code.
   int32_t RunCode(const KernelInfo& kernel) { return kernel.function(buffers_.data(), symbols_.data(), &context_); }
   int32_t RunRecipeOf(const KernelInfo& kernel, int64_t workspace_bytes);
   // Runs a kernel on what was bound. Gives its code, or kNoMemory.
@@ -141,7 +142,7 @@ class KernelCaller {
   // Adds slots for a call, and writes its operands and symbols, without a count; HoldOperands takes one of each.
   Slot* NoteOperands(const Call& call, const Slot* r);
   void HoldOperands(const Call& call, const Slot* slots);
-  // Whether the call, which has the newest slots, can be the next link of a chain.
+  // Returns whether the call, which has the newest slots, can be the next link of a chain.
   bool IsNextLink(const Call& call) const;
   bool FetchPending(Tensor* tensor);
   // Runs the kernel of a call of `owner`, which gets its error. False: there is one. `pc`: where it was noted, or null.
@@ -156,7 +157,7 @@ class KernelCaller {
   absl::Status LaunchWith(const Call& call, const device::Block* workspace);
   // Returns what the launch passes to its function, until the next call.
   std::span<const device::Argument> ArgsOf(const DeviceLaunch& launch);
-  // Whether the launch is a product that the device's library computes; it is queued then.
+  // Returns whether the launch is a product that the device's library computes; it is queued then.
   absl::StatusOr<bool> Multiply(const DeviceKernel& kernel, size_t launch);
   // Fetches the arguments of a kernel that runs on the host; FetchValues those with symbols that are values, for any
   // kernel.
@@ -174,8 +175,8 @@ class KernelCaller {
   bool MakeDynamicResults(const Call& call, Slot* r);
   // Null: it has failed.
   Tensor* MakeDynamicResult(const Call& call, size_t index);
-  // A tensor for a result that grows. Takes the memory of the parameter that it begins as, if the call consumes it,
-  // nobody else has it, and it has room; else, if the parameter could have been taken, has room for more to come.
+  // Returns a tensor for a result that grows. Takes the memory of the parameter that it begins as, if the call consumes
+  // it, nobody else has it, and it has room; else, if the parameter could have been taken, has room for more to come.
   Tensor* MakeGrownResult(const KernelInfo::TensorInfo& result, std::span<const int64_t> dims, int64_t bytes);
   // Copies the elements with which a result begins, unless it has the memory of their parameter.
   bool BeginResult(const Call& call, size_t index, const Tensor& result, const Slot* r);

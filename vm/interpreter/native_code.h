@@ -23,7 +23,7 @@ struct NativeCode {
     uint32_t function = 0;
     uint32_t line = 0;
   };
-  // The place of a call that returns to `address`; null: no function's code called.
+  // Returns the place of a call that returns to `address`; null: no function's code called.
   const Place* PlaceOfCall(uintptr_t address) const;
 
   std::shared_ptr<const runtime::KernelLibrary> library;
@@ -35,7 +35,7 @@ struct NativeCode {
   std::vector<Place> places;              // ascending
 };
 
-// The functions of the VM that machine code of functions may call (kernels/abi/machine_imports.def).
+// Returns the functions of the VM that machine code of functions may call (kernels/abi/machine_imports.def).
 std::span<const runtime::Import> MachineImports();
 
 // `link`: of the executable, which outlives the result. kInvalidArgument if the object cannot be linked or lacks a

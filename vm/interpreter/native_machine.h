@@ -28,7 +28,7 @@ class NativeMachine {
 
   // Like Execution::Run. REQUIRES: CanEnter.
   absl::StatusOr<Slot> Run(FunctionId function, std::span<const Slot> args);
-  // Whether the code has a stub for `function`: not for all closures.
+  // Returns whether the code has a stub for `function`: not for all closures.
   bool CanEnter(FunctionId function) const { return code_.entries[function.value] != nullptr; }
   // Gives the memory of the stack back.
   void Trim() { stack_.Release(); }

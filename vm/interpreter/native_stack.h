@@ -8,8 +8,8 @@
 
 namespace rvm::vm {
 
-// Whether this process may run code on other stacks than those of its threads. Not with sanitizers, which watch the
-// threads' own, nor with a shadow stack.
+// Returns whether this process may run code on other stacks than those of its threads. Not with sanitizers, which watch
+// the threads' own, nor with a shadow stack.
 bool CanSwitchStacks();
 
 // Calls function(argument) on the stack that ends at `top`, and returns when it returns, or when LeaveStack(*left) is
@@ -36,7 +36,8 @@ class NativeStack {
   void Release();
 
   std::byte* top() const { return memory_ + bytes_; }
-  // A function whose frame begins below calls no other. There is room below for the frames of kernels and of the VM.
+  // Returns a function whose frame begins below calls no other. There is room below for the frames of kernels and of
+  // the VM.
   const char* limit() const;
   int64_t limit_bytes() const { return limit_bytes_; }
 

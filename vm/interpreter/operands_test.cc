@@ -12,7 +12,7 @@
 namespace rvm::vm {
 namespace {
 
-// The code of an instruction whose lists have `count` elements; the units behind each opcode and count are all
+// Returns the code of an instruction whose lists have `count` elements; the units behind each opcode and count are all
 // different.
 std::vector<uint16_t> Encode(Opcode opcode, uint16_t count) {
   std::vector<uint16_t> code = {static_cast<uint16_t>(opcode)};

@@ -37,8 +37,8 @@ class KernelCaller;
 class PendingCalls;
 class ThreadPool;
 
-// The result of a call that has not run, of which `tensor` is a view, or which it is; null if its elements are there.
-// The tag of such a result is one more than the number of the call.
+// Returns the result of a call that has not run, of which `tensor` is a view, or which it is; null if its elements are
+// there. The tag of such a result is one more than the number of the call.
 inline Tensor* PendingOf(Tensor* tensor) {
   while (tensor->data == nullptr && tensor->object.tag == 0 && tensor->storage == TensorStorage::kView) {
     tensor = reinterpret_cast<Tensor*>(tensor->owner);
@@ -65,7 +65,7 @@ class QueueWaiter {
   virtual ~QueueWaiter() = default;
   // Returns when the calls that were pending have run.
   virtual void WaitForRun() = 0;
-  // Whether the run that has just begun was cancelled before. On any thread.
+  // Returns whether the run that has just begun was cancelled before. On any thread.
   virtual bool IsCancelled() const = 0;
   // Returns where the pointer to the stack of the thread is kept while the run is on another one; null: it is on that.
   virtual void* const* HostStack() const = 0;
@@ -119,8 +119,8 @@ class PendingCalls {
   // Adds the call with the newest slots, without results, which the functions that follow make for it. `level` is one
   // more than that of its operands.
   void Begin(KernelCaller& caller, const KernelInfo& kernel, const uint16_t* pc, uint32_t level);
-  // Whether the call with the newest slots can be the next link of the chain that gives its accumulator, of which its
-  // register has the only count besides those of the chain.
+  // Returns whether the call with the newest slots can be the next link of the chain that gives its accumulator, of
+  // which its register has the only count besides those of the chain.
   bool IsNextLink(const KernelCaller& caller, const KernelInfo& kernel);
   // Adds that call to the chain. Its accumulator, which the caller of this function keeps, is its result, too.
   void NoteLink(KernelCaller& caller, const KernelInfo& kernel, const uint16_t* pc, uint32_t level);
@@ -192,7 +192,7 @@ class PendingCalls {
   static Slot KeyOfShared(const Call& call, const Slot* slots, uint32_t param);
   uint64_t HashOf(const Call& call);
   bool AreAlike(const Call& a, const Call& b);
-  // Whether the calls have the same shared operands, but for accumulators, and the same extents.
+  // Returns whether the calls have the same shared operands, but for accumulators, and the same extents.
   bool ShareOperands(const Call& a, const Call& b);
   uint32_t FindGroup(const Call& call);
   uint32_t NewGroup(const Call& call, uint32_t place);

@@ -15,7 +15,7 @@ Slot WrapToDType(Slot slot, uint16_t dtype);
 // Between any two dtypes. Float to integer truncates and saturates, NaN gives 0; to bool: not 0.
 Slot CastScalar(Slot slot, uint16_t from, uint16_t to);
 
-// A register's form of the element at `address`.
+// Returns a register's form of the element at `address`.
 Slot LoadScalar(DataType dtype, const void* address);
 // Returns the scalar in a register as a literal.
 Literal ScalarLiteral(DataType dtype, Slot slot);

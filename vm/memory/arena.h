@@ -15,7 +15,7 @@ class Arena {
  public:
   explicit Arena(Heap& heap) : heap_(heap) {}
 
-  // A window of `bytes` (a multiple of 64), aligned to 64; null at the memory limit.
+  // Returns a window of `bytes` (a multiple of 64), aligned to 64; null at the memory limit.
   std::byte* Push(uint32_t bytes) {
     if (chunk_ == nullptr || static_cast<size_t>(chunk_->end - top_) < bytes) {
       if (!Advance(bytes)) return nullptr;

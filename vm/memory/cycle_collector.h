@@ -43,7 +43,7 @@ class CycleCollector {
   }
 
   int64_t collected() const { return collected_; }
-  // Whether it lacked memory since Heap::Reset, so that cycles may be left.
+  // Returns whether it lacked memory since Heap::Reset, so that cycles may be left.
   bool is_incomplete() const { return is_incomplete_; }
 
  private:

@@ -48,7 +48,7 @@ class Heap {
       *object = {1, l.tag, layout};
     return object;
   }
-  // The fast path of NewCell: null if it takes more than a free block.
+  // Returns the fast path of NewCell: null if it takes more than a free block.
   Object* TryNewCell(uint16_t layout) {
     const HeapLayout& l = layouts_[layout];
     if (state_.allocations + 1 == state_.fail_at || l.bytes > kMaxCellBytes) [[unlikely]]
@@ -61,15 +61,15 @@ class Heap {
     *object = {1, l.tag, layout};
     return object;
   }
-  // A tensor whose elements are not yet written. `static_dims`: `dims` outlives the heap, and the tensor points to it;
-  // otherwise it is copied.
+  // Returns a tensor whose elements are not yet written. `static_dims`: `dims` outlives the heap, and the tensor points
+  // to it; otherwise it is copied.
   Tensor* NewTensor(DataType dtype, std::span<const int64_t> dims, int64_t data_bytes, bool static_dims);
   // Bytes of the block of a tensor with a header of kTensorHeaderBytes, followed by its elements.
   static constexpr int64_t kTensorHeaderBytes = 64;
   static constexpr int64_t BlockBytes(int64_t data_bytes) {
     return kTensorHeaderBytes + (data_bytes + kTensorHeaderBytes - 1) / kTensorHeaderBytes * kTensorHeaderBytes;
   }
-  // A tensor that begins with `header`, except for `data`; null if it takes more than a free block.
+  // Returns a tensor that begins with `header`, except for `data`; null if it takes more than a free block.
   Tensor* TryNewTensor(const Tensor& header) {
     Tensor* tensor = TryBlock(header.block_bytes);
     if (tensor == nullptr) [[unlikely]]
@@ -103,9 +103,9 @@ class Heap {
     header.block_bytes = static_cast<int64_t>((sizeof(Tensor) + rank * 8 + 63) & ~size_t{63});
     return header;
   }
-  // A tensor over elements that outlive it.
+  // Returns a tensor over elements that outlive it.
   Tensor* NewBorrowed(DataType dtype, std::span<const int64_t> dims, const void* data);
-  // A tensor over the elements of `owner`, whose count the view takes over.
+  // Returns a tensor over the elements of `owner`, whose count the view takes over.
   Tensor* NewView(Tensor* owner, std::span<const int64_t> dims);
 
   // Drops one count of a pointer slot. Frees whatever it was the last owner of, without recursion; if the run must stop
@@ -151,7 +151,7 @@ class Heap {
   }
   // Frees objects that only cycles own. False: as above.
   bool CollectCycles() { return cycles_.Collect(); }
-  // Whether CollectCycles finds all of them; not if memory was short since Reset.
+  // Returns whether CollectCycles finds all of them; not if memory was short since Reset.
   bool finds_cycles() const { return !cycles_.is_incomplete(); }
 
   // Takes the block of a big tensor out of the heap: the elements live until the returned owner
@@ -164,7 +164,7 @@ class Heap {
   void* TakeRaw(int64_t bytes);
   void GiveRaw(void* memory);
 
-  // The part of the heap that machine code of functions uses directly.
+  // Returns the part of the heap that machine code of functions uses directly.
   RvmHeap* state() { return &state_; }
 
   // Sets the owner of tensors of storage kOnDevice; it outlives the heap. REQUIRED before there are any.

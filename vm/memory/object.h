@@ -61,7 +61,7 @@ struct Tensor {
 };
 static_assert(sizeof(Tensor) == 40);
 
-// The tensor that has the elements of a view.
+// Returns the tensor that has the elements of a view.
 inline Tensor* RootOf(Tensor* tensor) {
   while (tensor->storage == TensorStorage::kView) tensor = reinterpret_cast<Tensor*>(tensor->owner);
   return tensor;
@@ -80,8 +80,8 @@ inline Literal CopyElements(const Tensor& tensor) {
                             {static_cast<const std::byte*>(tensor.data), static_cast<size_t>(ElementBytes(tensor))});
 }
 
-// Whether a tensor in a block of `block_bytes`, with its elements `header` bytes behind the beginning, has room for
-// dims of its own and for so many bytes of elements.
+// Returns whether a tensor in a block of `block_bytes`, with its elements `header` bytes behind the beginning, has room
+// for dims of its own and for so many bytes of elements.
 inline bool FitsGrown(int64_t block_bytes, int64_t header, size_t rank, int64_t bytes) {
   return bytes <= block_bytes - header && static_cast<int64_t>(sizeof(Tensor) + rank * sizeof(int64_t)) <= header;
 }

@@ -60,8 +60,8 @@ class Profiler {
 
   // ---- for the machine
 
-  // The program as the machine must run it. `kernel_probe` is called in place of the machine code of every kernel; it
-  // calls that between BeginKernel and EndKernel. The executable must live until the last Snapshot.
+  // Returns the program as the machine must run it. `kernel_probe` is called in place of the machine code of every
+  // kernel; it calls that between BeginKernel and EndKernel. The executable must live until the last Snapshot.
   const LinkInfo& Attach(const Executable& executable, const LinkInfo& link, RvmKernel kernel_probe);
   void WatchHeap(const Heap& heap) { heap_ = &heap; }
   void BeginPhase(ProfilePhase phase);

@@ -228,8 +228,8 @@ void BinaryLoop(void* to, const void* lhs, const void* rhs, bool one_a, bool one
   }
 }
 
-// The operation whose loop implements `op` on lanes of type T. Operations that are one on integers share a loop: the
-// runtime has few of these functions.
+// Returns the operation whose loop implements `op` on lanes of type T. Operations that are one on integers share a
+// loop: the runtime has few of these functions.
 template <typename T>
 constexpr UnaryOp LoopOf(UnaryOp op) {
   if (std::is_floating_point_v<T>) return op;
@@ -250,7 +250,7 @@ constexpr UnaryOp LoopOf(UnaryOp op) {
   }
 }
 
-// Whether integers have the same results with and without a sign.
+// Returns whether integers have the same results with and without a sign.
 constexpr bool IgnoresSign(UnaryOp op) {
   return LoopOf<int64_t>(op) == UnaryOp::kFloor || IsTest(op) || op == UnaryOp::kNegative ||
          op == UnaryOp::kLogicalNot || op == UnaryOp::kBitwiseNot;

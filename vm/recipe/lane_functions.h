@@ -16,7 +16,7 @@ namespace rvm::vm {
 inline constexpr int64_t kBlockLanes = 512;
 
 inline int64_t LaneBytes(DataType dtype) { return dtype.is_float() && dtype.bits != 64 ? 4 : 8; }
-// Whether elements of `dtype` have the same representation in memory and in lanes.
+// Returns whether elements of `dtype` have the same representation in memory and in lanes.
 inline bool IsLane(DataType dtype) { return !dtype.is_bool() && dtype.bytes() == LaneBytes(dtype); }
 
 using UnaryFunction = void (*)(void* to, const void* a, int64_t n);
@@ -33,7 +33,8 @@ using FoldFunction = void (*)(void* to, const void* from, int64_t n);
 // `place` + 1, ... to one; otherwise updates each of n lanes with a value at position `place`.
 using ArgFunction = void (*)(void* best, int64_t* at, const void* from, int64_t place, bool across, int64_t n);
 
-// The functions for operands of `dtype`. The results of integer functions must be wrapped if Wraps returns true.
+// Returns the functions for operands of `dtype`. The results of integer functions must be wrapped if Wraps returns
+// true.
 UnaryFunction FindUnary(UnaryOp op, DataType dtype);
 BinaryFunction FindBinary(BinaryOp op, DataType dtype);
 bool Wraps(UnaryOp op);
@@ -49,7 +50,7 @@ GatherFunction FindGather(DataType dtype);
 StoreFunction FindStore(DataType dtype);
 FoldFunction FindFold(ReduceOp op, DataType dtype);
 ArgFunction FindArg(ReduceOp op, DataType dtype);
-// The binary operation that a reduction repeats. REQUIRES: !IsArg(op).
+// Returns the binary operation that a reduction repeats. REQUIRES: !IsArg(op).
 BinaryOp FoldedOp(ReduceOp op);
 // Stores the identity element of `op`, the result of an empty reduction, as one lane.
 void StoreIdentity(ReduceOp op, DataType dtype, void* lane);

@@ -14,7 +14,7 @@
 namespace rvm::vm {
 namespace {
 
-// The constant as the bits of a lane.
+// Returns the constant as the bits of a lane.
 int64_t ConstantBits(const RecipeStep& step) {
   int64_t lane = 0;
   if (!step.dtype.is_float()) {

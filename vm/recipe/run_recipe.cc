@@ -338,7 +338,7 @@ int32_t NestRun::Run() {
   return code_;
 }
 
-// The number of elements of the buffer; 0 if their size in bytes overflows.
+// Returns the number of elements of the buffer; 0 if their size in bytes overflows.
 int64_t Elements(const RecipePlan::Buffer& buffer, std::span<const int64_t> symbols) {
   int64_t elements = 1;
   for (const DimProgram& dim : buffer.dims) {

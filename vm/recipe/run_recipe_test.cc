@@ -43,7 +43,7 @@ absl::StatusOr<Value> RunMain(Executable executable, const std::vector<Value>& a
   return result;
 }
 
-// A matrix (rows, 3); the largest element of row i is at i % 3.
+// Returns a matrix (rows, 3); the largest element of row i is at i % 3.
 std::vector<Value> Args(int64_t rows) {
   std::vector<float> x;
   for (int64_t i = 0; i < rows; ++i) {

@@ -20,7 +20,7 @@ class Code {
  public:
   using Regs = std::initializer_list<int>;
 
-  // An instruction of 16-bit operands.
+  // Returns an instruction of 16-bit operands.
   Code& Op(Opcode opcode, Regs operands = {});
   Code& LoadInt(int dst, int32_t value);
   Code& LoadBits(int dst, uint64_t bits);
@@ -41,7 +41,7 @@ class Code {
 
   int NewLabel();
   Code& Place(int label);
-  // A jump or branch: its 16-bit operands, then the label.
+  // Returns a jump or branch: its 16-bit operands, then the label.
   Code& Branch(Opcode opcode, Regs operands, int label);
   Code& Switch(int adt, std::initializer_list<int> labels);
   uint32_t pc() const { return static_cast<uint32_t>(units_.size()); }
@@ -66,7 +66,7 @@ class ProgramBuilder {
   TypeId RefOf(TypeId contents);
   TypeId ShellOf(int64_t fields);
   TypeId ClosureOf(std::vector<TypeId> params, TypeId result);
-  // An ADT type whose constructors are added afterwards, so that they can mention it.
+  // Returns an ADT type whose constructors are added afterwards, so that they can mention it.
   TypeId NewAdt(const std::string& name);
   // kTensor without fields: no layout.
   LayoutId AddConstructor(TypeId adt, const std::string& name, std::vector<TypeId> fields);

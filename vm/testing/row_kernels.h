@@ -29,7 +29,7 @@ std::vector<std::string>& Ran();
 // All of them, between commas.
 std::string Calls();
 
-// A program with these kernels and `functions`, in assembly. Clears Ran().
+// Returns a program with these kernels and `functions`, in assembly. Clears Ran().
 std::shared_ptr<const Program> LinkRowKernels(const std::string& functions);
 
 }  // namespace rvm::vm::testing

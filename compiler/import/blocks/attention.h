@@ -28,8 +28,8 @@ struct AttendOptions {
   Operand bias = nullptr;  // added to products
   Operand sink = nullptr;  // by head: a further product, of a key without a value
 };
-// The values that queries attend to: all are (batch, heads, steps, size). Heads of queries may be a multiple of those
-// of keys and values.
+// Returns the values that queries attend to: all are (batch, heads, steps, size). Heads of queries may be a multiple of
+// those of keys and values.
 Operand Attend(Steps& c, Operand query, Operand key, Operand value, const AttendOptions& options);
 
 // 0 where `condition` holds, else `otherwise`.

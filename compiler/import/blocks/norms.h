@@ -8,13 +8,13 @@
 
 namespace rvm::importing {
 
-// The axes [first, rank).
+// Returns the axes [first, rank).
 ir::AttrValue::List AxesFrom(int64_t first, int64_t rank);
 
-// The mean over axes, which keep an extent of 1.
+// Returns the mean over axes, which keep an extent of 1.
 Operand Average(Steps& c, Operand x, const ir::AttrValue::List& axes);
 
-// A vector in the shape that broadcasts along axis 1 of x.
+// Returns a vector in the shape that broadcasts along axis 1 of x.
 Operand AlongChannels(Steps& c, Operand vector, Operand x);
 
 // Returns 1 / sqrt(the mean of x * x over axes + epsilon).

@@ -22,13 +22,13 @@ struct Windows {
 // "NCHW" and the like, of that many axes of space.
 std::string_view ImageLayout(size_t axes);
 
-// The convolution of x (batch, channels, space...) with weight (channels out, channels in of a group, space...).
-// `out_dtype` is of the sums and the result; empty: that of x.
+// Returns the convolution of x (batch, channels, space...) with weight (channels out, channels in of a group,
+// space...). `out_dtype` is of the sums and the result; empty: that of x.
 Operand Convolve(Steps& c, Operand x, Operand weight, const Windows& windows, int64_t groups,
                  std::string_view out_dtype = "");
-// The same for a kernel whose extents only the running program knows: its windows are gathered first, which takes
-// memory. `transposes`: weight is (channels in, channels out of a group, space...), and its space is turned around, as
-// a transposed convolution wants it of an input that was dilated and padded.
+// Returns the same for a kernel whose extents only the running program knows: its windows are gathered first, which
+// takes memory. `transposes`: weight is (channels in, channels out of a group, space...), and its space is turned
+// around, as a transposed convolution wants it of an input that was dilated and padded.
 Operand ConvolveGathered(Steps& c, Operand x, Operand weight, const Windows& windows, int64_t groups, bool transposes,
                          std::string_view out_dtype = "");
 // For each axis of space of x in turn, two: the places of windows, and the elements of a window, of `kernel` extents.
@@ -41,13 +41,13 @@ Operand MatrixProduct(Steps& c, Operand a, Operand b, std::string_view out_dtype
 // ---- pooling
 ir::Attrs PoolAttrs(const Windows& windows, bool ceil_mode);
 std::string PoolName(std::string_view kind, const Windows& windows);  // of "max" or "avg"
-// The value of a border that no window takes for its greatest element.
+// Returns the value of a border that no window takes for its greatest element.
 double LeastOf(DataType dtype);
 // x with a border of `value` in space.
 Operand PadSpace(Steps& c, Operand x, double value, const Windows& windows);
 // For each window of x, padded, its elements along a last axis.
 Operand WindowElements(Steps& c, Operand x, const Windows& windows);
-// The numbers of the greatest elements of windows, counted in the whole input.
+// Returns the numbers of the greatest elements of windows, counted in the whole input.
 Operand MaxIndices(Steps& c, Operand x, const Windows& windows, bool column_major);
 
 }  // namespace rvm::importing

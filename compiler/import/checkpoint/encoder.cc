@@ -62,7 +62,7 @@ class Writer {
     absl::StrAppend(&text_, "  @encoder_layer(%x, %mask, %project, %output, %middle, %mlp, %last)\n}\n");
   }
 
-  // The parameters of all functions of texts.
+  // Returns the parameters of all functions of texts.
   std::string Parameters() const {
     return absl::StrCat("%tokens: Tensor[(b, t), int32], %mask: Tensor[(b, t), bool]",
                         has_types() ? ", %types: Tensor[(b, t), int32]" : "");

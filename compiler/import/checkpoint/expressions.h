@@ -12,7 +12,7 @@ namespace rvm::checkpoint {
 
 // "0.5f"
 std::string FloatText(double value);
-// The type of a float32 tensor with those extents.
+// Returns the type of a float32 tensor with those extents.
 std::string FloatTensor(std::string_view extents);
 
 // Applies the projection `name`, with a bias if the model has one.

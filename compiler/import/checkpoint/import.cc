@@ -236,7 +236,7 @@ absl::Status AddShard(const std::string& name, const importing::ExternalFiles& f
   return absl::OkStatus();
 }
 
-// The files that the index names, each once.
+// Returns the files that the index names, each once.
 absl::StatusOr<std::vector<std::string>> ShardsOf(const importing::ExternalFiles& files) {
   RVM_ASSIGN_OR_RETURN(std::optional<importing::FileBytes> single, FindFile(files, kWeights));
   if (single) return std::vector<std::string>{std::string(kWeights)};

@@ -26,8 +26,8 @@ bool IsSupportedType(std::string_view type);
 // more.
 std::vector<WeightPart> PartsOf(const StoredTensor& tensor);
 
-// The elements as an expression. `part` gives the expression of a part, by its suffix: the whole constant or some rows
-// of it. `rank` is the number of its axes.
+// Returns the elements as an expression. `part` gives the expression of a part, by its suffix: the whole constant or
+// some rows of it. `rank` is the number of its axes.
 std::string ElementsOf(std::string_view type, size_t rank,
                        const std::function<std::string(std::string_view suffix)>& part);
 

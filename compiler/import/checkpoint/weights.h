@@ -27,12 +27,12 @@ class Weights {
   // Returns the elements of a tensor, in float32, as a Relay expression in parentheses. Refuses a tensor that is
   // missing or has another shape.
   std::string Value(std::string_view name, const Shape& shape);
-  // The rows of a matrix whose numbers `index` gives, an expression.
+  // Returns the rows of a matrix whose numbers `index` gives, an expression.
   std::string Rows(std::string_view name, const Shape& shape, std::string_view index);
   // Declares a constant that no file has, and returns the variable.
   std::string Declare(std::string_view name, Literal value);
 
-  // A `free_var` for each constant, a line each.
+  // Returns a `free_var` for each constant, a line each.
   const std::string& declarations() const { return declarations_; }
   std::map<std::string, Literal, std::less<>> TakeValues() { return std::move(values_); }
   // Names of tensors that no expression has, in order.
@@ -44,7 +44,7 @@ class Weights {
   // Returns the elements as Value does, of the parts that `part` gives by the variable that has them all.
   std::string Elements(std::string_view name, const Shape& shape,
                        absl::FunctionRef<std::string(const std::string& variable)> part);
-  // The variable of a part of the tensor.
+  // Returns the variable of a part of the tensor.
   const std::string& VariableOf(const std::string& name, const StoredTensor& tensor, std::string_view suffix);
 
   const StoredTensors& tensors_;

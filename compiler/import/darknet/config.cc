@@ -13,7 +13,7 @@
 namespace rvm::darknet {
 namespace {
 
-// The text of a line without spaces, which mean nothing, and without a comment.
+// Returns the text of a line without spaces, which mean nothing, and without a comment.
 std::string Stripped(std::string_view line) {
   line = line.substr(0, line.find('#'));
   std::string text;

@@ -234,7 +234,7 @@ void Importer::ImportLayer(size_t number) {
 
 // ---- inputs
 
-// The extents of the input: an image, or `inputs` numbers.
+// Returns the extents of the input: an image, or `inputs` numbers.
 absl::StatusOr<Dims> Importer::NetExtents() {
   const Section& net = sections_[0];
   bool is_recurrent = false;
@@ -262,7 +262,7 @@ absl::StatusOr<Dims> Importer::NetExtents() {
   return dims;
 }
 
-// The value of the input if it is frozen; else it becomes a parameter, and the result is null.
+// Returns the value of the input if it is frozen; else it becomes a parameter, and the result is null.
 absl::StatusOr<Operand> Importer::ReadInput() {
   RVM_ASSIGN_OR_RETURN(Dims dims, NetExtents());
   RVM_ASSIGN_OR_RETURN(Operand frozen, FrozenInput(kInput, kFloat32, dims));

@@ -31,7 +31,7 @@ struct LayerRow {
   std::string_view kind;  // "convolutional"
   Operand (*convert)(LayerContext&);
 };
-// The layers that can be imported, by family: one file each, with a table at its end.
+// Returns the layers that can be imported, by family: one file each, with a table at its end.
 std::span<const LayerRow> WeightedLayers();
 std::span<const LayerRow> RecurrentLayers();
 std::span<const LayerRow> ShapeLayers();
@@ -71,7 +71,7 @@ class LayerContext : public Steps {
   Operand Rows() { return AsRows(Input()); }
   Operand AsImage(Operand x);
   Operand AsRows(Operand x);
-  // The result of the layer `number`, counted from 0, or from this one where negative.
+  // Returns the result of the layer `number`, counted from 0, or from this one where negative.
   Operand Layer(int64_t number);
   // Results of the layers that an option lists.
   Operands Layers(std::string_view name);

@@ -52,7 +52,7 @@ Operand Connected(LayerContext& c) {
   return c.Activated(c.Connected(x, c.TakeConnected(outputs, *inputs, c.Bool("batch_normalize"))));
 }
 
-// A convolution with filters of its own at each place.
+// Returns a convolution with filters of its own at each place.
 Operand Local(LayerContext& c) {
   Operand x = c.Image();
   const int64_t outputs = c.Int("filters", 1, 1), size = c.Int("size", 1, 1, kMaxWindow);

@@ -31,7 +31,7 @@ Operand Run(LayerContext& c, Operand gates, int64_t hidden, size_t states, impor
   return result.rows == nullptr ? c.emit().Placeholder() : c.Reshape(result.rows, {dims[0], hidden});
 }
 
-// The next hidden state of a plain recurrent layer.
+// Returns the next hidden state of a plain recurrent layer.
 Operand NextHidden(LayerContext& c, Operand input, Operand own, Operand state) {
   Operand sum = c.Add(input, own);
   return c.Bool("shortcut") ? c.Add(state, sum) : sum;
@@ -113,7 +113,7 @@ Operand Lstm(LayerContext& c) {
   });
 }
 
-// A recurrent layer of images, by convolutions that keep their extents.
+// Returns a recurrent layer of images, by convolutions that keep their extents.
 Operand Crnn(LayerContext& c) {
   Operand x = c.Image();
   c.Refuse({"xnor"});

@@ -144,7 +144,7 @@ Operand Shortcut(LayerContext& c) {
   return c.Activated(sum, c.Text("activation", "linear"));
 }
 
-// The product with the layer `from`: of a channel or a pixel with all its elements, or of each element.
+// Returns the product with the layer `from`: of a channel or a pixel with all its elements, or of each element.
 Operand Scaled(LayerContext& c) {
   Operand x = c.Image();
   const Operands from = c.Layers("from");

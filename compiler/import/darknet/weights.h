@@ -22,7 +22,7 @@ class Weights {
   std::optional<Literal> Take(const Shape& shape);
   // Number of floats that are left.
   int64_t rest() const { return static_cast<int64_t>(file_.bytes.size() / sizeof(float)); }
-  // Whether matrices of connected layers are stored with inputs before outputs.
+  // Returns whether matrices of connected layers are stored with inputs before outputs.
   bool is_transposed() const { return is_transposed_; }
 
  private:

@@ -198,7 +198,7 @@ class Parser {
     return Take("(") ? Call(word, depth + 1) : std::nullopt;
   }
 
-  // The arguments of a function and its closing parenthesis.
+  // Returns the arguments of a function and its closing parenthesis.
   Result Call(std::string_view function, int depth) {
     if (function == "Integer") {
       std::optional<int64_t> number = Number();

@@ -34,7 +34,7 @@ const OperatorRow* FindRow(std::string_view name) {
 
 std::string Quoted(std::string_view name) { return absl::StrCat("`", ReadableText(name), "`"); }
 
-// The dtype that a variable says it has; nullopt for an unknown number.
+// Returns the dtype that a variable says it has; nullopt for an unknown number.
 std::optional<DataType> DTypeOf(const Node& variable) {
   constexpr DataType kTypes[] = {kFloat32, kFloat64, kFloat16, kUInt8, kInt32, kInt8, kInt64, kBool};
   const std::string* text = variable.Find("__dtype__");

@@ -33,8 +33,8 @@ struct OperatorRow {
   Operands (*convert)(NodeContext&);
   std::string_view variant = "";  // what a converter of several operators asks for: an operator of Relay, or a mode
 };
-// The operators that can be imported, by family: one file each, with a table at its end. Those of NNVM stand beside
-// those of MXNet.
+// Returns the operators that can be imported, by family: one file each, with a table at its end. Those of NNVM stand
+// beside those of MXNet.
 std::span<const OperatorRow> ElementwiseOperators();
 std::span<const OperatorRow> IndexOperators();
 std::span<const OperatorRow> LayerOperators();
@@ -61,12 +61,12 @@ class NodeContext : public Steps {
   bool HasAttr(std::string_view name) const { return Attr(name) != nullptr; }
   std::string Text(std::string_view name, std::string_view otherwise) const;
   int64_t Int(std::string_view name, int64_t otherwise);
-  // The same; a mistake unless it is from `least` to `greatest`.
+  // Returns the same; a mistake unless it is from `least` to `greatest`.
   int64_t IntWithin(std::string_view name, int64_t otherwise, int64_t least, int64_t greatest);
   double Float(std::string_view name, double otherwise);
   bool Bool(std::string_view name, bool otherwise);
   DataType DType(std::string_view name, DataType otherwise);
-  // A tuple, or one integer. Elements that are `None` are nullopt.
+  // Returns a tuple, or one integer. Elements that are `None` are nullopt.
   std::vector<std::optional<int64_t>> OptionalInts(std::string_view name);
   std::vector<int64_t> Ints(std::string_view name);
   // The same with `count` elements, each `otherwise` where the attribute is missing or empty, and one repeated.
@@ -105,7 +105,7 @@ class Importer final : public importing::Frame {
 
  private:
   absl::StatusOr<ImportedModel> ImportModel() override;
-  // Whether the value of each variable is used: not that of labels, which only losses read.
+  // Returns whether the value of each variable is used: not that of labels, which only losses read.
   std::vector<bool> FindUsed() const;
   absl::Status ReadVariables();
   absl::Status ReadVariable(size_t number);

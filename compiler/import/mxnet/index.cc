@@ -72,7 +72,7 @@ Operands OneHot(NodeContext& c) {
 
 // ---- sequences: time is axis 0 or 1, the batch the other one
 
-// The axis of time; nullopt, and a mistake, for another one.
+// Returns the axis of time; nullopt, and a mistake, for another one.
 std::optional<int64_t> TimeAxis(NodeContext& c) {
   const int64_t axis = c.IntWithin("axis", 0, 0, 1);
   return c.failed() ? std::nullopt : std::optional(axis);

@@ -82,7 +82,7 @@ Windows ReadWindows(NodeContext& c, Operand x, const Names& names, std::vector<i
   return windows;
 }
 
-// The extents of filters in space.
+// Returns the extents of filters in space.
 std::vector<int64_t> KernelOf(NodeContext& c, Operand filters) {
   std::vector<int64_t> kernel;
   for (int64_t axis = 2; axis < c.RankOf(filters); ++axis) {
@@ -134,7 +134,7 @@ Operands NnvmConv2dTranspose(NodeContext& c) {
 
 // ---- pooling
 
-// The mean, the greatest element or the sum over all axes of space.
+// Returns the mean, the greatest element or the sum over all axes of space.
 Operand PoolGlobally(NodeContext& c, Operand x, std::string_view op) {
   return c.Op(op, {x}, {{"axis", importing::AxesFrom(2, c.RankOf(x))}, {"keepdims", true}});
 }

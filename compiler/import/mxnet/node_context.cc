@@ -24,7 +24,7 @@ std::optional<int64_t> ToInt(std::string_view text) {
   return absl::SimpleAtoi(Abseil(text), &value) ? std::optional(value) : std::nullopt;
 }
 
-// The elements of a tuple, also of one of tuples; a number without brackets is one alone.
+// Returns the elements of a tuple, also of one of tuples; a number without brackets is one alone.
 std::vector<std::string_view> Elements(std::string_view text) {
   constexpr std::string_view kBetween = "()[], \t\n";
   std::vector<std::string_view> elements;

@@ -22,7 +22,7 @@ namespace {
 using importing::KnownExtent;
 using importing::Term;
 
-// A vector in the shape that broadcasts along `axis` of a tensor of that rank.
+// Returns a vector in the shape that broadcasts along `axis` of a tensor of that rank.
 Operand Along(NodeContext& c, Operand vector, int64_t axis, int64_t rank) {
   Dims around(static_cast<size_t>(rank), Dim(1));
   around[static_cast<size_t>(axis)] = c.ExtentOf(vector, 0);
@@ -41,7 +41,7 @@ Operand BatchNormalised(NodeContext& c, double epsilon, bool is_scaled, bool is_
   Operand results = c.Op("nn.batch_norm", {c.In(0), c.In(1), c.In(2), c.In(3), c.In(4)}, std::move(attrs));
   return c.failed() ? results : c.emit().Field(results, 0);
 }
-// The moving statistics; with `fix_gamma` no scale.
+// Returns the moving statistics; with `fix_gamma` no scale.
 Operands BatchNorm(NodeContext& c) {
   c.Refuse("output_mean_var");
   return {BatchNormalised(c, c.Float("eps", 1e-3), !c.Bool("fix_gamma", true), true)};

@@ -59,7 +59,7 @@ Operand Gate(NodeContext& c, Operand x, int64_t gate, int64_t hidden) {
   return c.SliceAxis(x, c.RankOf(x) - 1, gate * hidden, (gate + 1) * hidden);
 }
 
-// The next state. Gates: of an LSTM input, forget, candidate, output; of a GRU reset, update, candidate.
+// Returns the next state. Gates: of an LSTM input, forget, candidate, output; of a GRU reset, update, candidate.
 Operands NextState(NodeContext& c, const std::string& mode, Operand gates, const Operands& state,
                    const Weights& weights, int64_t hidden) {
   Operand own = c.Add(c.Op("nn.dense", {state[0], weights.recurrent}), weights.recurrent_bias);
@@ -106,7 +106,7 @@ std::optional<Layers> ReadLayers(NodeContext& c, Operand x) {
   return layers;
 }
 
-// The weights of all layers and directions, and behind them all biases.
+// Returns the weights of all layers and directions, and behind them all biases.
 std::vector<Weights> TakeWeights(NodeContext& c, const Layers& layers) {
   Packed packed(c, c.In(1));
   std::vector<Weights> all;

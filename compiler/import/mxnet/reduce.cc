@@ -41,7 +41,7 @@ Operands Norm(NodeContext& c) {
   return {c.HasAttr("out_dtype") ? c.Cast(y, c.DType("out_dtype", kFloat32)) : y};
 }
 
-// The axis that is sorted: the last one if it is missing.
+// Returns the axis that is sorted: the last one if it is missing.
 int64_t SortedAxis(NodeContext& c) { return c.Axis(c.Int("axis", -1), c.RankOf(c.In(0))); }
 
 // Indices have the dtype of the input, or the one that an attribute names.

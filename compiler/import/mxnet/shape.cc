@@ -132,7 +132,7 @@ Operands Stack(NodeContext& c) {
   return {c.failed() ? parts[0] : c.Concatenate(parts, axis)};
 }
 
-// The parts of x between `bounds` along an axis, which begin with 0 and end with the extent.
+// Returns the parts of x between `bounds` along an axis, which begin with 0 and end with the extent.
 Operands Parts(NodeContext& c, Operand x, int64_t axis, const std::vector<Dim>& bounds, bool squeezes) {
   Operands parts;
   for (size_t i = 0; i + 1 < bounds.size(); ++i) {

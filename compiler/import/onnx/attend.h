@@ -25,10 +25,10 @@ struct RootMeanSquare {
 };
 RootMeanSquare NormaliseByRoot(NodeContext& c, Operand input, Operand weight, int64_t axis, double epsilon);
 
-// The bias of input `mask` for keys: lengths (batch), or (batch, keys) or (batch, steps, keys) with 0 for keys that are
-// hidden; null if it is left out.
+// Returns the bias of input `mask` for keys: lengths (batch), or (batch, keys) or (batch, steps, keys) with 0 for keys
+// that are hidden; null if it is left out.
 Operand KeyMask(NodeContext& c, size_t mask, const Dim& batch, const Dim& keys);
-// The bias that hides keys behind the step of a query, which is `past` for the first one.
+// Returns the bias that hides keys behind the step of a query, which is `past` for the first one.
 Operand CausalMask(NodeContext& c, const Dim& steps, const Dim& keys, const Dim& past);
 
 // Attention to itself of what was projected to queries, keys and values side by side, by the node's attributes:

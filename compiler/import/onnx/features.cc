@@ -23,7 +23,8 @@ namespace {
 
 using importing::Term;
 
-// Whether `count` numbers are one for all features of `x`, or one for each of the last axis. A mistake if neither.
+// Returns whether `count` numbers are one for all features of `x`, or one for each of the last axis. A mistake if
+// neither.
 bool FitFeatures(NodeContext& c, Operand x, size_t count, std::string_view what) {
   if (count == 1) return true;
   const int64_t rank = c.RankOf(x);
@@ -104,7 +105,7 @@ Operands RefuseMaps(NodeContext& c) {
   return {c.Unsupported("maps, which Relay has not; give it a tensor of the values")};
 }
 
-// The numbers that one of three attributes gives: `prefix` and "_int64s", "_floats" or "_tensor".
+// Returns the numbers that one of three attributes gives: `prefix` and "_int64s", "_floats" or "_tensor".
 std::optional<Literal> Numbers(NodeContext& c, std::string_view prefix) {
   auto name = [&](std::string_view ending) { return absl::StrCat(Abseil(prefix), Abseil(ending)); };
   if (c.HasAttr(name("_strings"))) {
@@ -121,7 +122,7 @@ std::optional<Literal> Numbers(NodeContext& c, std::string_view prefix) {
   return c.failed() ? std::nullopt : tensor;
 }
 
-// The value of keys that are not listed, of the dtype of the listed values.
+// Returns the value of keys that are not listed, of the dtype of the listed values.
 Operand Unlisted(NodeContext& c, DataType dtype) {
   std::optional<Literal> given = c.TensorAttr("default_tensor");
   if (given && given->num_elements() == 1) return c.Cast(c.Scalar(c.emit().Constant(*given)), dtype);

@@ -23,7 +23,7 @@ namespace {
 constexpr int64_t kNewestOpset = 27;
 constexpr int kMaxCallDepth = 64;
 
-// The newest meaning of an operator that is not newer than `opset`.
+// Returns the newest meaning of an operator that is not newer than `opset`.
 const OperatorRow* FindRow(std::string_view name, int64_t opset) {
   const OperatorRow* found = nullptr;
   for (std::span<const OperatorRow> family : OperatorFamilies()) {

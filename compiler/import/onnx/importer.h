@@ -42,7 +42,7 @@ struct OperatorRow {
   std::string_view variant = "";  // what a converter of several operators asks for: an operator of Relay, or a mode
   int64_t since = 1;              // the opset from which on it means that
 };
-// The operators that can be imported, by family: one file each, with a table at its end.
+// Returns the operators that can be imported, by family: one file each, with a table at its end.
 std::span<const std::span<const OperatorRow>> OperatorFamilies();
 
 namespace convert {
@@ -87,14 +87,14 @@ class NodeContext : public Steps {
   // Input `i` as int32. A constant of fewer than 8 bits stays packed in the program, in the form that kernels expand:
   // turned, if it is a matrix whose columns are summed up.
   Operand Wide(size_t i, bool sums_columns);
-  // Whether input `i` is a constant of integers of fewer than 8 bits.
+  // Returns whether input `i` is a constant of integers of fewer than 8 bits.
   bool IsPacked(size_t i) const { return Has(i) && inputs_[i]->packed.has_value(); }
   // Input `i`, a constant of fewer than 8 bits as one of bytes.
   Operand InBytes(size_t i);
   // All of them; a mistake where one was left out, or there is none.
   Operands All();
-  // Whether the model declares one name, or one number, for `axis` of output `output` of the node and of its input
-  // `input`, which are an output and an input of the model.
+  // Returns whether the model declares one name, or one number, for `axis` of output `output` of the node and of its
+  // input `input`, which are an output and an input of the model.
   bool OutputExtentIsOfInput(size_t output, size_t input, size_t axis) const;
   bool WantsOutput(size_t i) const { return i < node_.outputs.size() && !node_.outputs[i].empty(); }
 
@@ -107,11 +107,11 @@ class NodeContext : public Steps {
   std::vector<float> Floats(std::string_view name) const;
   std::vector<std::string_view> Texts(std::string_view name) const;
   std::optional<Literal> TensorAttr(std::string_view name);
-  // The constant that a tensor attribute of integers of fewer than 8 bits is; null for other attributes.
+  // Returns the constant that a tensor attribute of integers of fewer than 8 bits is; null for other attributes.
   Operand PackedAttr(std::string_view name);
   const Attribute* Find(std::string_view name) const;
   const Graph* GraphAttr(std::string_view name);  // null, and a mistake, if there is none
-  // The dtype that an attribute numbers; a mistake if Relay has it not.
+  // Returns the dtype that an attribute numbers; a mistake if Relay has it not.
   DataType DTypeAttr(std::string_view name, DataType otherwise);
 
   // ---- random numbers
@@ -154,7 +154,7 @@ class Importer final : public importing::Frame {
   // Returns the value that the options give to `input`; null if they give none.
   absl::StatusOr<Operand> Frozen(const ValueInfo& input);
   void AddInitializers(const Graph& graph, Scope& scope);
-  // A constant of integers of fewer than 8 bits.
+  // Returns a constant of integers of fewer than 8 bits.
   absl::StatusOr<Operand> PackedConstant(const Tensor& tensor, const PackedDataType& type);
   // The initializers of a subgraph, which are read once however often it is converted.
   void AddSubgraphInitializers(const Graph& graph, Scope& scope);

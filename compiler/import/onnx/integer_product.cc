@@ -21,7 +21,7 @@ constexpr int64_t kMaxDepth = 32768;
 
 bool IsByte(DataType dtype) { return dtype == kInt8 || dtype == kUInt8; }
 
-// Whether a zero point is left out, or a constant 0.
+// Returns whether a zero point is left out, or a constant 0.
 bool IsZero(Operand zero_point) {
   if (zero_point == nullptr) return true;
   if (!zero_point->constant) return false;
@@ -31,7 +31,7 @@ bool IsZero(Operand zero_point) {
   return true;
 }
 
-// The sums as a constant of int32; nullopt if that does not hold them.
+// Returns the sums as a constant of int32; nullopt if that does not hold them.
 std::optional<Literal> AsInt32(const std::vector<int64_t>& sums, Shape shape) {
   std::vector<int32_t> values;
   for (int64_t sum : sums) {
@@ -49,8 +49,8 @@ void AddRows(const Literal& matrix, std::vector<int64_t>& sums) {
   }
 }
 
-// The sums of the columns of a matrix of bytes, less `zero_point` in each row, which is one or has one for each column;
-// nullopt if int32 does not hold them.
+// Returns the sums of the columns of a matrix of bytes, less `zero_point` in each row, which is one or has one for each
+// column; nullopt if int32 does not hold them.
 std::optional<Literal> ColumnSums(const Literal& matrix, const Literal* zero_point) {
   std::vector<int64_t> sums(static_cast<size_t>(matrix.shape()[1]), 0);
   if (!sums.empty()) matrix.dtype() == kInt8 ? AddRows<int8_t>(matrix, sums) : AddRows<uint8_t>(matrix, sums);
@@ -61,7 +61,8 @@ std::optional<Literal> ColumnSums(const Literal& matrix, const Literal* zero_poi
   return AsInt32(sums, {matrix.shape()[1]});
 }
 
-// The sums of the kernels of a convolution, as they broadcast with its channels; nullopt if int32 does not hold them.
+// Returns the sums of the kernels of a convolution, as they broadcast with its channels; nullopt if int32 does not hold
+// them.
 std::optional<Literal> KernelSums(const Literal& kernels) {
   const int64_t count = kernels.shape()[0], size = count == 0 ? 0 : kernels.num_elements() / count;
   Shape shape(static_cast<size_t>(kernels.rank() - 1), 1);
@@ -73,7 +74,7 @@ std::optional<Literal> KernelSums(const Literal& kernels) {
   return AsInt32(sums, std::move(shape));
 }
 
-// A constant matrix of bytes, transposed; null if it is something else.
+// Returns a constant matrix of bytes, transposed; null if it is something else.
 Operand Transposed(NodeContext& c, Operand x) {
   if (!x->constant || x->constant->rank() != 2 || !IsByte(x->constant->dtype())) return nullptr;
   const Literal& matrix = *x->constant;
@@ -88,7 +89,7 @@ Operand Transposed(NodeContext& c, Operand x) {
 
 bool IsOne(NodeContext& c, Operand parameter) { return c.RankOf(parameter) == 0 || c.ExtentOf(parameter, 0) == Dim(1); }
 
-// Whether the tensor was dequantised from bytes by one scale, or by one for each position along `axis`.
+// Returns whether the tensor was dequantised from bytes by one scale, or by one for each position along `axis`.
 bool IsQuantised(NodeContext& c, Operand x, std::optional<int64_t> axis) {
   if (!x->quantised || c.DTypeOf(x) != kFloat32 || c.DTypeOf(x->quantised->scale) != kFloat32) return false;
   const QuantisedForm& form = *x->quantised;

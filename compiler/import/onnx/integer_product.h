@@ -13,19 +13,19 @@ namespace rvm::onnx::convert {
 // them, so that the kernel multiplies what is stored; other matrices are centred first.
 Operand IntegerProduct(NodeContext& c, Operand a, Operand zero_a, Operand b, Operand zero_b);
 
-// The convolution of the node, of x - zero_x with kernels weight - zero_weight, in int32. Zero points are one for all,
-// or of the kernels one for each, and may be null. Constant kernels of bytes without a zero point are multiplied by x
-// as it is stored, which is padded with its zero point.
+// Returns the convolution of the node, of x - zero_x with kernels weight - zero_weight, in int32. Zero points are one
+// for all, or of the kernels one for each, and may be null. Constant kernels of bytes without a zero point are
+// multiplied by x as it is stored, which is padded with its zero point.
 Operand IntegerConv(NodeContext& c, Operand x, Operand zero_x, Operand weight, Operand zero_weight);
 
-// The product of two float tensors that were dequantised, in integers and scaled; null if one of them was not, or
-// integers do not hold the sums. `transposes_b`: b is a matrix, a constant, and its transpose is multiplied.
+// Returns the product of two float tensors that were dequantised, in integers and scaled; null if one of them was not,
+// or integers do not hold the sums. `transposes_b`: b is a matrix, a constant, and its transpose is multiplied.
 Operand QuantisedProduct(NodeContext& c, Operand a, Operand b, bool transposes_b = false);
-// The convolution of the node's first two inputs, likewise.
+// Returns the convolution of the node's first two inputs, likewise.
 Operand QuantisedConv(NodeContext& c);
 
-// A scale or zero point, as it broadcasts with x: one for all; along `axis` of x, one per element or, if `block` is not
-// 0, per block; or a tensor of the rank of x.
+// Returns a scale or zero point, as it broadcasts with x: one for all; along `axis` of x, one per element or, if
+// `block` is not 0, per block; or a tensor of the rank of x.
 Operand Spread(NodeContext& c, Operand parameter, Operand x, int64_t axis, int64_t block);
 // x, less its zero point, for sums in int32: differences of bytes fit int16. zero_point: as it broadcasts with x, or
 // null.

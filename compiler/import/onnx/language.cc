@@ -187,7 +187,7 @@ class QueryGroups {
     key_ = Rotated(c_, key_, cosine, sine, interleaved);
   }
 
-  // The cache of input `past` with the new steps, (batch, heads, steps, size).
+  // Returns the cache of input `past` with the new steps, (batch, heads, steps, size).
   Operand Extended(size_t past, Operand x) {
     if (!has_past_ || c_.failed()) return x;
     Operand cache = c_.In(past);

@@ -116,8 +116,8 @@ struct Pairs {
   int64_t count() const { return static_cast<int64_t>(all.size()); }
 };
 
-// The weights of the kernels of all vectors in each decision (pairs, vectors). The coefficients (classes - 1, vectors)
-// leave out that of each vector against its own class.
+// Returns the weights of the kernels of all vectors in each decision (pairs, vectors). The coefficients (classes - 1,
+// vectors) leave out that of each vector against its own class.
 std::optional<std::vector<float>> PairWeights(NodeContext& c, const Pairs& pairs, std::span<const int64_t> sizes) {
   const std::vector<float> coefficients = c.Floats("coefficients");
   std::vector<size_t> starts = {0};
@@ -209,7 +209,7 @@ Operand Coupled(NodeContext& c, const Pairs& pairs, Operand first_wins) {
   return rolled.state[0];
 }
 
-// The probabilities of the first class of each pair, by the sigmoids that `prob_a` and `prob_b` give.
+// Returns the probabilities of the first class of each pair, by the sigmoids that `prob_a` and `prob_b` give.
 Operand PairProbabilities(NodeContext& c, Operand decisions) {
   Term at =
       Term(c, decisions) * Term(c, FloatVector(c, c.Floats("prob_a"))) + Term(c, FloatVector(c, c.Floats("prob_b")));

@@ -72,12 +72,12 @@ Operand RowsOf(NodeContext& c, size_t input, const BlockMatrix& m, int64_t count
   return c.Reshape(x, {m.columns, count});
 }
 
-// A parameter of the blocks for each element of the matrix.
+// Returns a parameter of the blocks for each element of the matrix.
 Operand ForElements(NodeContext& c, Operand parameter, const BlockMatrix& m) {
   return c.Op("repeat", {parameter}, {{"repeats", m.block}, {"axis", 1}});
 }
 
-// The zero points in float32: one number, or one for each element.
+// Returns the zero points in float32: one number, or one for each element.
 Operand ZeroPoints(NodeContext& c, const BlockMatrix& m) {
   Operand one = c.emit().Number(static_cast<double>(int64_t{1} << (m.bits - 1)), kFloat32);
   if (!c.Has(3)) return one;

@@ -132,7 +132,7 @@ struct Model {
 
 // kInvalidArgument where the bytes are no model.
 absl::StatusOr<Model> ReadModel(Bytes bytes);
-// A TensorProto alone, as the files of test data are.
+// Returns a TensorProto alone, as the files of test data are.
 absl::StatusOr<Tensor> ReadTensor(Bytes bytes);
 
 }  // namespace rvm::onnx

@@ -71,7 +71,7 @@ Operand Occurrences(NodeContext& c, Operand x, const Pool& pool, size_t length, 
   return c.Op("sum", {c.Cast(all, kInt64)}, {{"axis", ir::AttrValue::List{int64_t{1}}}});
 }
 
-// The distances between items that n-grams of a length are looked for at: single items only once.
+// Returns the distances between items that n-grams of a length are looked for at: single items only once.
 std::vector<int64_t> Distances(NodeContext& c, size_t length) {
   std::vector<int64_t> distances(length == 1 ? 1 : static_cast<size_t>(c.Int("max_skip_count", 0)) + 1);
   std::iota(distances.begin(), distances.end(), 1);

@@ -49,7 +49,7 @@ Operand NodeContext::InBytes(size_t i) {
 
 namespace {
 
-// The bytes of the transpose of a matrix of integers of `bits` bits; null if its rows do not fill whole bytes.
+// Returns the bytes of the transpose of a matrix of integers of `bits` bits; null if its rows do not fill whole bytes.
 std::optional<Literal> TurnedBits(const Literal& bytes, int64_t bits) {
   const int64_t in_byte = 8 / bits;
   if (bytes.rank() != 2 || bytes.shape()[0] % in_byte != 0) return std::nullopt;

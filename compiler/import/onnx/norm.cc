@@ -16,7 +16,7 @@ namespace {
 using importing::AxesFrom;
 using importing::Normalised;
 
-// The dtype in which statistics are computed: float32 for shorter ones.
+// Returns the dtype in which statistics are computed: float32 for shorter ones.
 DataType Stash(NodeContext& c, DataType dtype) {
   return dtype.bits < 32 && c.Int("stash_type", 1) == 1 ? kFloat32 : dtype;
 }

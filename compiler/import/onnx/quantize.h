@@ -9,7 +9,7 @@
 
 namespace rvm::onnx::convert {
 
-// The nearest number that `dtype` has to x + zero_point; null: 0.
+// Returns the nearest number that `dtype` has to x + zero_point; null: 0.
 Operand Saturate(NodeContext& c, Operand x, Operand zero_point, DataType dtype);
 
 // Input `i` in float32, whose scale and zero point are the next two inputs, one number each; a zero point that is left
@@ -24,11 +24,11 @@ struct DynamicForm {
 };
 DynamicForm QuantisedDynamically(NodeContext& c, Operand x);
 
-// A zero point of x, input number `zero_point`, as it broadcasts with x; null if there is none. `axis`: the one of a
-// vector of zero points.
+// Returns a zero point of x, input number `zero_point`, as it broadcasts with x; null if there is none. `axis`: the one
+// of a vector of zero points.
 Operand ZeroPoint(NodeContext& c, Operand x, size_t zero_point, int64_t axis);
-// A scale of the factor x of a product with `other`, as it broadcasts with the product. `axis`: the one of x that a
-// vector of scales is for.
+// Returns a scale of the factor x of a product with `other`, as it broadcasts with the product. `axis`: the one of x
+// that a vector of scales is for.
 Operand ScaleOfProduct(NodeContext& c, Operand scale, Operand x, int64_t axis, Operand other);
 
 }  // namespace rvm::onnx::convert

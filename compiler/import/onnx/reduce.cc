@@ -19,7 +19,7 @@ struct Reduction {
   ir::Attrs attrs;
 };
 
-// The axes of an attribute or, in newer opsets, of an input.
+// Returns the axes of an attribute or, in newer opsets, of an input.
 Reduction ReadReduction(NodeContext& c) {
   Operand x = c.In(0);
   std::vector<int64_t> axes = c.Ints("axes");
@@ -136,7 +136,7 @@ Operands Hardmax(NodeContext& c) {
   return {c.Reshape(c.Cast(hit, c.DTypeOf(x)), dims)};
 }
 
-// The distance of each row of one matrix from each row of another.
+// Returns the distance of each row of one matrix from each row of another.
 Operands Distances(NodeContext& c) {
   Operand a = c.In(0), b = c.In(1);
   if (c.RankOf(a) != 2 || c.RankOf(b) != 2) return {c.failed() ? nullptr : c.Fail("an input is no matrix")};

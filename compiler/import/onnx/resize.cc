@@ -201,7 +201,7 @@ class Resizer {
     return half_pixel();
   }
 
-  // A vector along `axis` of a tensor of `rank` axes.
+  // Returns a vector along `axis` of a tensor of `rank` axes.
   Operand Along(Operand vector, int64_t axis, int64_t rank) {
     std::vector<int64_t> axes;
     for (int64_t i = 1; i < rank - axis; ++i) axes.push_back(i);
@@ -234,7 +234,7 @@ class Resizer {
     return c_.Op("take", {x, Clamped(at, axis)}, {{"axis", axis.axis}});
   }
 
-  // The weight of a tap at a distance from the place.
+  // Returns the weight of a tap at a distance from the place.
   Operand Weight(Operand distance) {
     Operand a = c_.Op("abs", {distance}), one = Double(1), zero = Double(0);
     if (mode_ == "linear") return c_.Op("maximum", {c_.Sub(one, a), zero});

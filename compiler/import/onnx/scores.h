@@ -31,7 +31,7 @@ Operand BinaryScores(NodeContext& c, Operand score, PostTransform transform, Sec
 
 // Returns input 0 as rows (rows, features) of floats; a vector is one row. Integers become float32.
 Operand FloatRows(NodeContext& c);
-// The class labels, integers. A mistake, and nullopt, if they are strings or missing.
+// Returns the class labels, integers. A mistake, and nullopt, if they are strings or missing.
 std::optional<std::vector<int64_t>> ClassLabels(NodeContext& c, std::string_view ints, std::string_view strings);
 // Returns for each row the label of its greatest score, the first of equal ones.
 Operand BestLabels(NodeContext& c, Operand scores, std::span<const int64_t> labels);

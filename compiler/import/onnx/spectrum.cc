@@ -15,13 +15,13 @@
 namespace rvm::onnx::convert {
 namespace {
 
-// The part `index` (0: real, 1: imaginary) of a last axis of complex numbers.
+// Returns the part `index` (0: real, 1: imaginary) of a last axis of complex numbers.
 Operand ComplexPart(NodeContext& c, Operand x, int64_t index) {
   int64_t last = c.RankOf(x) - 1;
   return c.Squeeze(c.SliceAxis(x, last, index, index + 1), {last});
 }
 
-// The axis moved to the end; done twice it is back.
+// Returns the axis moved to the end; done twice it is back.
 Operand SwapWithLast(NodeContext& c, Operand x, int64_t axis) {
   std::vector<int64_t> axes;
   for (int64_t i = 0; i < c.RankOf(x); ++i) axes.push_back(i);

@@ -151,7 +151,7 @@ std::string UnsupportedDataType(int32_t data_type) {
 
 namespace {
 
-// The elements that the tensor stores, as they are in a tensor of `dtype` and `shape`.
+// Returns the elements that the tensor stores, as they are in a tensor of `dtype` and `shape`.
 absl::StatusOr<Literal> ReadStored(const Tensor& tensor, DataType dtype, Shape shape, const ExternalFiles& files) {
   bool is_negative = std::any_of(shape.begin(), shape.end(), [](int64_t extent) { return extent < 0; });
   std::optional<int64_t> count = NumElements(shape);

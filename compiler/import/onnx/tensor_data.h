@@ -15,8 +15,8 @@
 
 namespace rvm::onnx {
 
-// The dtype of that TensorProto.DataType, or nullopt: there are no strings, no complex numbers, no numbers of fewer
-// than 8 bits but in constants, and of the floats of 8 bits only float8e4m3fn.
+// Returns the dtype of that TensorProto.DataType, or nullopt: there are no strings, no complex numbers, no numbers of
+// fewer than 8 bits but in constants, and of the floats of 8 bits only float8e4m3fn.
 std::optional<DataType> ToDataType(int32_t data_type);
 // Integers of fewer than 8 bits, and the dtype that has one in each byte; nullopt for other data types.
 struct PackedDataType {
@@ -32,10 +32,11 @@ std::string UnsupportedDataType(int32_t data_type);
 using importing::ExternalFiles;
 using importing::FileBytes;
 
-// The elements. kInvalidArgument: they do not fit the shape; kUnimplemented: the dtype.
+// Returns the elements. kInvalidArgument: they do not fit the shape; kUnimplemented: the dtype.
 absl::StatusOr<Literal> ReadElements(const Tensor& tensor, const ExternalFiles& files);
 absl::StatusOr<Literal> ReadElements(const SparseTensor& tensor, const ExternalFiles& files);
-// The bytes of integers of `bits` bits as they are stored: those of rows, if rows fill whole bytes, else a vector.
+// Returns the bytes of integers of `bits` bits as they are stored: those of rows, if rows fill whole bytes, else a
+// vector.
 absl::StatusOr<Literal> ReadPackedBytes(const Tensor& tensor, int64_t bits, const ExternalFiles& files);
 // Integers of `bits` bits that bytes hold, the lowest bits first, one in each byte: a vector of `count`.
 std::vector<uint8_t> UnpackBits(const Literal& bytes, int64_t bits, int64_t count);

@@ -25,7 +25,7 @@ Operands ForEachTensor(NodeContext& c, size_t groups,
   return results;
 }
 
-// The gradient with that of a square of the weights.
+// Returns the gradient with that of a square of the weights.
 Operand Regularized(NodeContext& c, Operand x, Operand gradient) {
   double norm = c.Float("norm_coefficient", 0);
   return norm == 0 ? gradient : c.Add(gradient, c.Mul(x, c.Number(norm, x)));

@@ -16,7 +16,7 @@
 namespace rvm::onnx::convert {
 namespace {
 
-// The numbers of the attribute `name`, floats, or of the tensor `name` and "_as_tensor".
+// Returns the numbers of the attribute `name`, floats, or of the tensor `name` and "_as_tensor".
 std::vector<double> Numbers(NodeContext& c, std::string_view name) {
   std::optional<Literal> tensor = c.TensorAttr(absl::StrCat(Abseil(name), "_as_tensor"));
   if (!tensor && c.HasAttr(name)) tensor = c.TensorAttr(name);

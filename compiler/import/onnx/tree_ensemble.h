@@ -28,10 +28,11 @@ struct Ensemble {
   Aggregate aggregate = Aggregate::kSum;
 };
 
-// The attributes of TreeEnsembleClassifier and TreeEnsembleRegressor without those that only one has. `prefix` is that
-// of the attributes of weights: "class" or "target". A mistake, and nullopt, if they do not fit each other.
+// Returns the attributes of TreeEnsembleClassifier and TreeEnsembleRegressor without those that only one has. `prefix`
+// is that of the attributes of weights: "class" or "target". A mistake, and nullopt, if they do not fit each other.
 std::optional<Ensemble> ReadEnsemble(NodeContext& c, std::string_view prefix);
-// The attributes of TreeEnsemble. Leaves stand behind the other nodes. `members` is what the nodes' sets point into.
+// Returns the attributes of TreeEnsemble. Leaves stand behind the other nodes. `members` is what the nodes' sets point
+// into.
 std::optional<Ensemble> ReadTreeEnsemble(NodeContext& c, std::vector<double>& members);
 
 }  // namespace rvm::onnx::convert

@@ -90,7 +90,7 @@ class TableBuilder {
     table_.children[2 * at] = first;
     table_.children[2 * at + 1] = second;
   }
-  // The greatest number of the table's dtype that is at most `x`, so that x' <= x means x' <= AtMost(x).
+  // Returns the greatest number of the table's dtype that is at most `x`, so that x' <= x means x' <= AtMost(x).
   double AtMost(double x) const {
     if (!is_narrow_) return x;
     const auto narrow = static_cast<float>(x);

@@ -60,8 +60,8 @@ class Scores {
     return padded > 0 ? GroupedScores(padded) : DenseScores(Neutral(), false);
   }
 
-  // Whether each row has a weight for each target: (rows, targets) of bools; null if that holds always. Call it after
-  // Aggregated.
+  // Returns whether each row has a weight for each target: (rows, targets) of bools; null if that holds always. Call it
+  // after Aggregated.
   Operand HasScores() {
     std::vector<std::set<int64_t>> targets_of_leaf(static_cast<size_t>(table_.num_leaves));
     for (const Weight& weight : ensemble_.weights) {

@@ -16,16 +16,17 @@ using importing::Windows;
 
 // Reads and checks the attributes of a node whose input x is (batch, channels, space...).
 Windows ReadWindows(NodeContext& c, Operand x, std::vector<int64_t> kernel);
-// The extents of a kernel; those that its attribute says and its type does not are checked when the program runs.
+// Returns the extents of a kernel; those that its attribute says and its type does not are checked when the program
+// runs.
 Dims KernelExtents(NodeContext& c, Operand& weight);
 // Makes `auto_pad` numbers in windows.pads or, where extents are not known, x padded.
 Operand PadSame(NodeContext& c, Operand x, double value, Windows& windows);
-// The same for a kernel of these extents, which may be unknown.
+// Returns the same for a kernel of these extents, which may be unknown.
 Operand PadSame(NodeContext& c, Operand x, double value, const Dims& kernel, Windows& windows);
-// A convolution by the node's attributes, without bias. `out_dtype` as in Convolve.
+// Returns a convolution by the node's attributes, without bias. `out_dtype` as in Convolve.
 Operand PlainConv(NodeContext& c, Operand x, Operand weight, std::string_view out_dtype = "", double border = 0);
 
-// The averages of windows of x, by the node's attributes.
+// Returns the averages of windows of x, by the node's attributes.
 Operand AveragePooled(NodeContext& c, Operand x);
 
 }  // namespace rvm::onnx

@@ -24,7 +24,7 @@ class AttributeReader {
 
   // Read the number of an entry at the cursor, and the entry; an empty one if the file is wrong.
   const Type* ReadType(Cursor& cursor);
-  // The same of a number with a flag in its lowest bit.
+  // Returns the same of a number with a flag in its lowest bit.
   const Type* ReadTypeWithFlag(Cursor& cursor, bool& flag);
   const Attribute* ReadAttribute(Cursor& cursor);
 

@@ -41,23 +41,23 @@ class Cursor {
 
   uint8_t Byte();
   Bytes Take(uint64_t count);
-  // An integer of variable length: the zeros at the end of its first byte are the number of bytes behind that.
+  // Returns an integer of variable length: the zeros at the end of its first byte are the number of bytes behind that.
   uint64_t Number();
-  // The same for signed ones, whose lowest bit is the sign.
+  // Returns the same for signed ones, whose lowest bit is the sign.
   int64_t Signed();
   struct Flagged {
     uint64_t number;
     bool flag;
   };
-  // A number, and a flag in its lowest bit.
+  // Returns a number, and a flag in its lowest bit.
   Flagged WithFlag();
-  // A number of elements of a byte or more each, which follow.
+  // Returns a number of elements of a byte or more each, which follow.
   uint64_t Count();
-  // A number below `size`: an index of a list. `what` names the list: "string".
+  // Returns a number below `size`: an index of a list. `what` names the list: "string".
   uint64_t Index(uint64_t size, std::string_view what);
-  // The bytes up to a zero.
+  // Returns the bytes up to a zero.
   std::string_view Text();
-  // The contents of a section, whose number becomes `id`.
+  // Returns the contents of a section, whose number becomes `id`.
   Cursor Section(uint8_t& id);
 
  private:

@@ -62,7 +62,7 @@ Operands Identity(NodeContext& c) { return c.Inputs(0, c.num_inputs()); }
 
 // ---- branches
 
-// The branch number `i` of those from there on.
+// Returns the branch number `i` of those from there on.
 Operands Choose(NodeContext& c, Operand index, size_t i) {
   if (i + 1 >= c.num_regions()) return c.Body(i, {});
   Operand is_here = c.Op("equal", {index, c.Number(static_cast<double>(i), index)});
@@ -144,7 +144,7 @@ constexpr std::string_view kIdentities[] = {"Sharding",
                                             "xla.sdy.FuncResultSharding",
                                             "LayoutConstraint"};
 
-// A condition on the extents of the inputs, with numbers for {0}, {1}, ... of its message.
+// Returns a condition on the extents of the inputs, with numbers for {0}, {1}, ... of its message.
 Operands ShapeAssertion(NodeContext& c) {
   constexpr std::string_view kPositive = "Expected value >= 1 for dimension variable";
   std::string_view message = c.Text("error_message");

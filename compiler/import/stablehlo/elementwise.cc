@@ -179,7 +179,7 @@ Operands BitcastConvert(NodeContext& c) {
   return {AsBits(c, x, to)};
 }
 
-// The dtype of floats with so many bits of exponent and mantissa.
+// Returns the dtype of floats with so many bits of exponent and mantissa.
 Operands ReducePrecision(NodeContext& c) {
   Operand x = c.In(0);
   const int64_t exponent = c.Int("exponent_bits", 0), mantissa = c.Int("mantissa_bits", 0);
@@ -196,7 +196,7 @@ Operands ReducePrecision(NodeContext& c) {
   return {c.Unsupported(absl::StrCat("floats of ", exponent, " bits of exponent and ", mantissa, " of mantissa"))};
 }
 
-// The number of bits that are set, by sums of ever wider fields.
+// Returns the number of bits that are set, by sums of ever wider fields.
 Operand PopulationCount(NodeContext& c, Operand x) {
   const DataType wide = c.DTypeOf(x).bits == 64 ? kUInt64 : kUInt32;
   const auto field = [&](uint64_t mask) { return Term(c, c.emit().Integer(static_cast<int64_t>(mask), wide)); };

@@ -35,7 +35,7 @@ bool IsText(Bytes bytes) {
          begin.starts_with("//");
 }
 
-// The arguments of the function that was exported. New files have each of them once, and numbers.
+// Returns the arguments of the function that was exported. New files have each of them once, and numbers.
 std::vector<Table> ArgumentsOf(const Table& root) {
   const std::vector<Table> different = root.Children(ExportedField::kDifferentArguments);
   const std::vector<uint32_t> numbers = root.Numbers<uint32_t>(ExportedField::kArgumentNumbers);

@@ -38,7 +38,7 @@ struct OperatorRow {
   std::string_view variant = "";  // what a converter of several operators asks for: an operator of Relay, or a mode
   Lanes lanes = Lanes::kNone;
 };
-// The operators that can be imported, by family: one file each, with a table at its end.
+// Returns the operators that can be imported, by family: one file each, with a table at its end.
 std::span<const OperatorRow> ControlOperators();
 std::span<const OperatorRow> ElementwiseOperators();
 std::span<const OperatorRow> IndexOperators();
@@ -65,9 +65,9 @@ class NodeContext : public Steps {
   Operands Inputs(size_t begin, size_t end) const;
   // Input `i`, or the constant scalar that it is a broadcast of.
   Operand ScalarOrIn(size_t i);
-  // The dtype of result `i`; a mistake if Relay does not have it, or there is none.
+  // Returns the dtype of result `i`; a mistake if Relay does not have it, or there is none.
   DataType ResultDType(size_t i = 0);
-  // The extents of result `i`; unknown ones are `?`.
+  // Returns the extents of result `i`; unknown ones are `?`.
   Dims ResultDims(size_t i = 0);
 
   // ---- attributes
@@ -77,12 +77,12 @@ class NodeContext : public Steps {
 
   // ---- bodies
   size_t num_regions() const { return op_.regions.size(); }
-  // The results of a region, or of a function, for these arguments.
+  // Returns the results of a region, or of a function, for these arguments.
   Operands Body(size_t region, const Operands& arguments);
   Operands CallFunction(std::string_view name, const Operands& arguments);
-  // The results of a region on scalars, computed for all elements of tensors at once.
+  // Returns the results of a region on scalars, computed for all elements of tensors at once.
   Operands OnTensors(size_t region, const Operands& arguments);
-  // The same of other values that a region computes, by their numbers.
+  // Returns the same of other values that a region computes, by their numbers.
   Operands ValuesOnTensors(size_t region, const Operands& arguments, std::span<const int32_t> numbers);
 
   // ---- notes about operands

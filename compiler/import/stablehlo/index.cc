@@ -47,7 +47,7 @@ class Indexed {
     FindAxes();
   }
 
-  // The operand with its axes that have an index first.
+  // Returns the operand with its axes that have an index first.
   Operand OrderedOperand() { return c_.Transpose(x_, Joined(with_index_, whole_)); }
   // Undoes that.
   Operand Restored(Operand ordered) {
@@ -58,8 +58,8 @@ class Indexed {
   }
   bool has_index() const { return !with_index_.empty(); }
 
-  // An index for each axis that has one, with the axes of the indices and then those of windows. Windows that are left
-  // out have the index -1.
+  // Returns an index for each axis that has one, with the axes of the indices and then those of windows. Windows that
+  // are left out have the index -1.
   Operands Places() {
     Operands places;
     for (int64_t axis : with_index_) places.push_back(PlaceAlong(axis));
@@ -68,7 +68,7 @@ class Indexed {
     return places;
   }
 
-  // The extents that places broadcast to.
+  // Returns the extents that places broadcast to.
   Dims PlaceDims() {
     Dims dims;
     for (int64_t i = 0; i + 1 < c_.RankOf(indices_); ++i) dims.push_back(c_.ExtentOf(indices_, i));
@@ -76,7 +76,7 @@ class Indexed {
     return dims;
   }
 
-  // The axes of the result, or of the updates, in the order of places and then of the axes without an index.
+  // Returns the axes of the result, or of the updates, in the order of places and then of the axes without an index.
   Axes OuterOrder(int64_t outer_rank) {
     Axes order;
     for (int64_t i = 0; i < outer_rank; ++i) {
@@ -87,7 +87,8 @@ class Indexed {
     }
     return order;
   }
-  // The one axis with an index, where index tuples have one number and windows are whole otherwise; nullopt else.
+  // Returns the one axis with an index, where index tuples have one number and windows are whole otherwise; nullopt
+  // else.
   std::optional<int64_t> OnlyAxis() const {
     const bool is_one = with_index_.size() == 1 && sliding_.empty() && Contains(indexing_.mapped, with_index_[0]);
     return is_one ? std::optional(with_index_[0]) : std::nullopt;
@@ -161,7 +162,7 @@ class Indexed {
     return c_.Reshape(x, dims);
   }
 
-  // The index of the first elements of windows.
+  // Returns the index of the first elements of windows.
   Operand Begin(int64_t axis) {
     const int64_t outer = c_.RankOf(indices_) - 1, number = static_cast<int64_t>(PlaceOf(indexing_.mapped, axis));
     Axes axes;
@@ -355,7 +356,8 @@ Operands Scatter(NodeContext& c) {
 
 // ---- slices at computed places
 
-// The first index along each axis, moved so that the slice lies inside; nullptr where the slice has the whole axis.
+// Returns the first index along each axis, moved so that the slice lies inside; nullptr where the slice has the whole
+// axis.
 Operands Begins(NodeContext& c, Operand x, const Dims& sizes, size_t first) {
   Operands begins;
   for (int64_t axis = 0; axis < c.RankOf(x); ++axis) {

@@ -36,7 +36,7 @@ Operand SolveSystem(NodeContext& c, const System& system) {
   return system.is_left ? x : matrix::Transposed(x);
 }
 
-// The factor of the triangle that is given; the other triangle of the result is 0.
+// Returns the factor of the triangle that is given; the other triangle of the result is 0.
 Term CholeskyOf(const Term& a, bool is_lower) {
   return is_lower ? matrix::Cholesky(a) : matrix::Transposed(matrix::Cholesky(matrix::Transposed(a)));
 }
@@ -53,7 +53,7 @@ Operands TriangularSolve(NodeContext& c) {
 
 // ---- routines. They return, last, the number of the first column that failed, counted from 1, or 0.
 
-// A letter of the configuration of a routine: 'L' or 'U', 'N' or 'T'.
+// Returns a letter of the configuration of a routine: 'L' or 'U', 'N' or 'T'.
 char Letter(NodeContext& c, std::string_view name) {
   const Attribute* config = c.op().Find("mhlo.backend_config");
   const Attribute* letter = config == nullptr ? nullptr : config->Find(name);
@@ -77,7 +77,7 @@ Operands Trsm(NodeContext& c) {
                           .is_transposed = Letter(c, "trans_x") != 'N'})};
 }
 
-// The packed reflections of a QR factorisation.
+// Returns the packed reflections of a QR factorisation.
 Operands Geqrf(NodeContext& c) {
   const Term a(c, c.In(0));
   const matrix::Orthogonal qr = matrix::QrFactor(a);

@@ -71,7 +71,7 @@ class Comparator {
     return fits ? found->second : nullptr;
   }
 
-  // Whether `value` compares f(a) with f(b) in one of two directions; the second is descending.
+  // Returns whether `value` compares f(a) with f(b) in one of two directions; the second is descending.
   std::optional<Key> AsKey(int32_t value, int64_t ascending, int64_t descending) const {
     const Operation* compare = Maker(value, "compare");
     const Attribute* direction = compare == nullptr ? nullptr : compare->Find("comparison_direction");
@@ -114,7 +114,7 @@ Operand InOrder(NodeContext& c, Operand x, Operand order, int64_t axis) {
   return c.Op("gather", {x, order}, {{"axis", axis}});
 }
 
-// The order of rows by keys: stable sorts from the least significant one on.
+// Returns the order of rows by keys: stable sorts from the least significant one on.
 Operand OrderByKeys(NodeContext& c, const std::vector<Key>& keys, int64_t axis) {
   Operands sides;
   for (size_t i = 0; i < c.num_inputs(); ++i) sides.insert(sides.end(), {c.In(i), c.In(i)});
@@ -136,7 +136,7 @@ Operand OrderByKeys(NodeContext& c, const std::vector<Key>& keys, int64_t axis) 
   return order;
 }
 
-// The order of rows by any comparator: the place of a row is the number of those that come before it.
+// Returns the order of rows by any comparator: the place of a row is the number of those that come before it.
 Operand OrderByPairs(NodeContext& c, int64_t axis) {
   const std::optional<int64_t> count = importing::KnownExtent(c, c.In(0), axis, "operand");
   if (!count) return c.emit().Placeholder();

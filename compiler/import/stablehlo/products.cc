@@ -26,7 +26,7 @@ using Axes = std::vector<int64_t>;
 
 bool Contains(const Axes& axes, int64_t axis) { return std::ranges::find(axes, axis) != axes.end(); }
 
-// Whether `axes` are different axes of a tensor of that rank.
+// Returns whether `axes` are different axes of a tensor of that rank.
 bool AreAxes(const Axes& axes, int64_t rank) {
   for (size_t i = 0; i < axes.size(); ++i) {
     const bool is_known = std::find(axes.begin(), axes.begin() + static_cast<ptrdiff_t>(i), axes[i]) !=
@@ -41,7 +41,7 @@ Axes Joined(Axes a, const Axes& b) {
   return a;
 }
 
-// The axes of a tensor that are neither of the batch nor summed over.
+// Returns the axes of a tensor that are neither of the batch nor summed over.
 Axes FreeAxes(int64_t rank, const Axes& batch, const Axes& summed) {
   Axes axes;
   for (int64_t i = 0; i < rank; ++i) {
@@ -56,7 +56,7 @@ Dims ExtentsOf(NodeContext& c, Operand x, const Axes& axes) {
   return dims;
 }
 
-// The axes of x in three groups, each joined to one axis: those of the batch to none if there are none.
+// Returns the axes of x in three groups, each joined to one axis: those of the batch to none if there are none.
 Operand Grouped(NodeContext& c, Operand x, const Axes& batch, const Axes& rows, const Axes& columns) {
   Dims dims;
   if (!batch.empty()) dims.push_back(importing::Product(ExtentsOf(c, x, batch)));

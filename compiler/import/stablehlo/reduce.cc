@@ -32,7 +32,7 @@ bool IsArgBody(const std::string& text, int comparison) {
   return false;
 }
 
-// The greatest or the least element and its number, in rows of numbers 0, 1, ...
+// Returns the greatest or the least element and its number, in rows of numbers 0, 1, ...
 Operands ArgReduce(NodeContext& c, int64_t axis, bool is_max) {
   const ir::Attrs attrs = {{"axis", ir::IntList({{axis}})}};
   Operand value = c.Op(is_max ? "max" : "min", {c.In(0)}, attrs);
@@ -40,7 +40,7 @@ Operands ArgReduce(NodeContext& c, int64_t axis, bool is_max) {
   return {value, c.Cast(number, c.DTypeOf(c.In(1)))};
 }
 
-// The axes that are reduced in front, as one.
+// Returns the axes that are reduced in front, as one.
 Operand WithRows(NodeContext& c, Operand x, const std::vector<int64_t>& axes) {
   std::vector<int64_t> order = axes;
   Dims dims = {1};

@@ -48,7 +48,7 @@ Operand IotaOf(NodeContext& c, const Dims& dims) {
 }
 Operands Iota(NodeContext& c) { return {IotaOf(c, c.ResultDims())}; }
 
-// The elements of an integer vector as extents, where they are known when the model is imported.
+// Returns the elements of an integer vector as extents, where they are known when the model is imported.
 std::optional<Dims> Extents(NodeContext& c, Operand x) { return c.failed() ? std::nullopt : c.Symbols(x); }
 
 Operands DynamicIota(NodeContext& c) {
@@ -56,7 +56,7 @@ Operands DynamicIota(NodeContext& c) {
   return {dims ? IotaOf(c, *dims) : c.Unsupported("its extents are computed from values")};
 }
 
-// The axes of x in a tensor of `rank` axes, the others with extent 1.
+// Returns the axes of x in a tensor of `rank` axes, the others with extent 1.
 Operand Spread(NodeContext& c, Operand x, std::vector<int64_t> axes, int64_t rank) {
   if (static_cast<int64_t>(axes.size()) != c.RankOf(x)) return c.Fail("it has not one axis for each of its operand");
   std::vector<int64_t> order(axes.size());
@@ -156,7 +156,7 @@ Operands Slice(NodeContext& c) {
                {{"begin", ir::IntList(begin)}, {"end", ir::IntList(end)}, {"strides", ir::IntList(steps)}})};
 }
 
-// A slice between extents, as shapes that are symbolic have.
+// Returns a slice between extents, as shapes that are symbolic have.
 Operands RealDynamicSlice(NodeContext& c) {
   Operand x = c.In(0), begin = c.In(1), end = c.In(2), steps = c.In(3);
   const std::optional<Dims> from = Extents(c, begin), to = Extents(c, end), by = Extents(c, steps);

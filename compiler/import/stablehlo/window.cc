@@ -68,7 +68,7 @@ Operand Padded(NodeContext& c, Operand x, Operand value, const Window& window) {
   return c.Op("nn.pad", {x, value}, {{"pad_width", importing::PadWidths(window.pads)}});
 }
 
-// The windows of x: the axes of the windows stand behind those of x, those from `first` on.
+// Returns the windows of x: the axes of the windows stand behind those of x, those from `first` on.
 Operand Windows(NodeContext& c, Operand x, const Window& window, size_t first) {
   const size_t rank = window.extents.size();
   Axes reaches, strides, axes, zeros, ends;
@@ -151,7 +151,7 @@ Operand RunningSum(NodeContext& c, Operand x, const Window& window) {
   return nullptr;
 }
 
-// The elements of windows in front, as one axis.
+// Returns the elements of windows in front, as one axis.
 Operand ElementsInFront(NodeContext& c, Operand windows, size_t rank) {
   Axes order;
   Dims dims = {1};
@@ -231,8 +231,8 @@ constexpr OperatorRow kRows[] = {
     {"select_and_scatter", SelectAndScatter},
 };
 
-// The axis along which windows reach from the beginning (or, if `is_backward`, from the end) to each element, and what
-// `extents` and `pads` say of the others; nullopt for other windows.
+// Returns the axis along which windows reach from the beginning (or, if `is_backward`, from the end) to each element,
+// and what `extents` and `pads` say of the others; nullopt for other windows.
 std::optional<int64_t> RunningAxis(NodeContext& c, Operand x, const Dims& extents, const Dims& pads, bool is_backward) {
   const auto same = [](const Dim& a, const Dim& b) { return CompareDims(a, b) == DimEquality::kEqual; };
   std::optional<int64_t> axis;

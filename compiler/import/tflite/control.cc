@@ -73,7 +73,7 @@ Operands If(NodeContext& c) {
   return Stored(c, written, Branch(c, condition, [&] { return run(graphs[0]); }, [&] { return run(graphs[1]); }));
 }
 
-// The inputs that the body gives back as they are: what they hold stays known inside.
+// Returns the inputs that the body gives back as they are: what they hold stays known inside.
 std::vector<bool> Unchanged(const Graph& body) {
   std::vector<bool> unchanged;
   for (size_t i = 0; i < body.inputs.size(); ++i) {

@@ -15,7 +15,7 @@ T Saturated(int64_t x) {
   return static_cast<T>(std::clamp<int64_t>(x, std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
 }
 
-// The upper half of 2 * a * b, halves up.
+// Returns the upper half of 2 * a * b, halves up.
 int16_t HighProduct(int16_t a, int16_t b) { return Saturated<int16_t>((int64_t{a} * b + (1 << 14)) >> 15); }
 int32_t HighProduct(int32_t a, int32_t b) { return Saturated<int32_t>((int64_t{a} * b + (int64_t{1} << 30)) >> 31); }
 
@@ -24,7 +24,7 @@ int64_t RoundingShift(int64_t x, int shift) {
   return shift == 0 ? x : (x + (int64_t{1} << (shift - 1)) - (x < 0 ? 1 : 0)) >> shift;
 }
 
-// A significand of 31 bits as one of 15.
+// Returns a significand of 31 bits as one of 15.
 int16_t Halved(const Factor& factor) {
   constexpr int64_t kHalf = 1 << 15;
   return Saturated<int16_t>((int64_t{factor.significand} + kHalf) >> 16);

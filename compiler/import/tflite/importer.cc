@@ -45,13 +45,13 @@ const OperatorRow* FindQuantised(std::string_view name) {
 
 absl::Status Unsupported(std::string why) { return absl::UnimplementedError(std::move(why)); }
 
-// Whether the elements are integers that stand for floats. Those of int32 are sums, and biases of layers.
+// Returns whether the elements are integers that stand for floats. Those of int32 are sums, and biases of layers.
 bool IsQuantised(const Tensor& tensor) {
   const std::optional<DataType> dtype = ToDataType(tensor.type);
   return !tensor.scales.empty() && dtype && dtype->is_integral() && dtype->bits <= 16;
 }
 
-// Whether a node computes with quantised tensors, not only with such constants.
+// Returns whether a node computes with quantised tensors, not only with such constants.
 bool HasQuantised(const Node& node, const Graph& graph) {
   auto any = [&](const std::vector<int32_t>& numbers, bool of_inputs) {
     return std::ranges::any_of(numbers, [&](int32_t number) {

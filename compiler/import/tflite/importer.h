@@ -75,14 +75,14 @@ class NodeContext : public Steps {
   bool Has(size_t i) const { return i < inputs_.size() && inputs_[i] != nullptr; }
   // Input `i`; a mistake where it was left out.
   Operand In(size_t i);
-  // The tensor that input or output `i` is; a mistake, and null, if there is none.
+  // Returns the tensor that input or output `i` is; a mistake, and null, if there is none.
   const Tensor* Input(size_t i);
   const Tensor* Output(size_t i);
-  // The dtype of output `i`; a mistake if Relay has it not.
+  // Returns the dtype of output `i`; a mistake if Relay has it not.
   DataType OutputDType(size_t i);
-  // The integers of input `i`, which have to be known now; a mistake that names `what` if they are not.
+  // Returns the integers of input `i`, which have to be known now; a mistake that names `what` if they are not.
   std::vector<int64_t> Ints(size_t i, std::string_view what);
-  // The one integer of input `i`.
+  // Returns the one integer of input `i`.
   int64_t Int(size_t i, std::string_view what);
   // Returns `x` after the fused activation of that field of the options.
   Operand Activated(Operand x, int field);
@@ -90,7 +90,7 @@ class NodeContext : public Steps {
   Operands Body(size_t graph, const Operands& inputs);
   // Makes `value` what the variable that input `i` is has from now on.
   void Assign(size_t i, Operand value);
-  // A key for random numbers of this node alone.
+  // Returns a key for random numbers of this node alone.
   Operand Key();
 
   Importer& importer() { return importer_; }
@@ -114,7 +114,7 @@ class Importer final : public importing::Frame {
   Operands Body(size_t graph, const Operands& inputs);
   // Returns the floats that integers stand for, with the scales of a tensor.
   Operand Dequantised(Operand value, const Tensor& tensor);
-  // The numbers of the resources that nodes of these graphs, and of those that they call, write to.
+  // Returns the numbers of the resources that nodes of these graphs, and of those that they call, write to.
   std::vector<size_t> WrittenBy(std::span<const size_t> graphs) const;
   std::vector<Variable>& variables() { return variables_; }
   Variable& variable(size_t number) { return variables_[number]; }
@@ -135,7 +135,7 @@ class Importer final : public importing::Frame {
   void ImportNodes(Scope& scope);
   void ImportNode(const Node& node, Scope& scope);
   Operands Convert(const Node& node, Scope& scope);
-  // The value of a tensor: of a node, or a constant. Null, and a mistake, if it has none.
+  // Returns the value of a tensor: of a node, or a constant. Null, and a mistake, if it has none.
   Operand Value(int32_t number, Scope& scope);
   absl::StatusOr<Operand> Constant(const Tensor& tensor);
   Operands ThroughFloats(const Node& node, const OperatorRow& row, Scope& scope, Operands inputs);

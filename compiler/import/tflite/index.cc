@@ -31,7 +31,7 @@ Operand IndexTuples(NodeContext& c, Operand indices) {
   return c.Transpose(c.Cast(indices, kInt64), axes);
 }
 
-// A value in a shape, which may be known only when the model runs.
+// Returns a value in a shape, which may be known only when the model runs.
 Operand Spread(NodeContext& c, Operand value, Operand shape) {
   if (c.failed()) return value;
   if (std::optional<Dims> dims = c.Symbols(shape)) return c.BroadcastTo(value, *dims);

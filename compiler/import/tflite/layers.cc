@@ -27,8 +27,8 @@ struct Fields {
   int padding = 0;
 };
 
-// The widths of the border. SAME gives as many windows as strides fit, with the odd element behind, and depends on the
-// extents only where a stride is not 1.
+// Returns the widths of the border. SAME gives as many windows as strides fit, with the odd element behind, and depends
+// on the extents only where a stride is not 1.
 Dims Borders(NodeContext& c, Operand x, const Window& window, int padding) {
   Dims widths(4, Dim(0));
   if (padding == 1) return widths;
@@ -216,8 +216,8 @@ Operands TransposeConv(NodeContext& c) {
   return {c.Activated(WithBias(c, ConvolveTransposed(c, x, filters), 3), 3)};
 }
 
-// A convolution of volumes; the filters are (depth, height, width, channels in, channels out), or the last two the
-// other way round for the transposed one, whose first input is the shape of its result.
+// Returns a convolution of volumes; the filters are (depth, height, width, channels in, channels out), or the last two
+// the other way round for the transposed one, whose first input is the shape of its result.
 Operands Conv3d(NodeContext& c) {
   const bool is_transposed = c.row().variant == "nn.conv3d_transpose";
   Operand x = c.In(is_transposed ? 2 : 0), filters = c.In(1);

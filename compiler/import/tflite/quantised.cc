@@ -45,7 +45,7 @@ Operand Int32s(Steps& c, const std::vector<int32_t>& values) {
 
 int Below(const Factor& factor) { return std::max(-factor.exponent, 0); }
 
-// The second rounding: x / 2^shift, halves away from 0, with a shift for each channel.
+// Returns the second rounding: x / 2^shift, halves away from 0, with a shift for each channel.
 Operand RoundingShifts(Steps& c, Operand x, std::span<const Factor> factors) {
   auto each = [&](absl::FunctionRef<int32_t(int)> value) {
     std::vector<int32_t> values;

@@ -30,7 +30,7 @@ struct Range {
   int64_t least = 0, greatest = 0;
 };
 Range RangeOf(DataType dtype);
-// The integers that the fused activation of that field of the options leaves of a result.
+// Returns the integers that the fused activation of that field of the options leaves of a result.
 Range ActivatedRange(NodeContext& c, int field, const Form& form);
 
 // significand / 2^31 * 2^exponent, with a significand from 2^30 to 2^31 - 1, or 0.

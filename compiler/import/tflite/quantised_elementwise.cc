@@ -141,7 +141,7 @@ constexpr Function kFunctions[] = {{"sigmoid", Logistic}, {"tanh", Tanh},   {"ex
                                    {"log", Log},          {"rsqrt", Rsqrt}, {"sqrt", Sqrt},
                                    {"elu", Elu},          {"gelu", Gelu},   {"gelu_tanh", GeluByTanh}};
 
-// The function `name` of floats. Of 16 bits it is computed in floats when the program runs.
+// Returns the function `name` of floats. Of 16 bits it is computed in floats when the program runs.
 Operands Tabulated(NodeContext& c, std::string_view name) {
   Operand x = c.In(0);
   const Form in = InputForm(c, 0), out = OutputForm(c);
@@ -157,8 +157,8 @@ Operands Tabulated(NodeContext& c, std::string_view name) {
 }
 Operands Function1(NodeContext& c) { return Tabulated(c, c.row().variant); }
 
-// The logistic function and tanh of integers of 16 bits, as straight lines between values of the logistic function at
-// multiples of 1/24, of which a result has 16 bits.
+// Returns the logistic function and tanh of integers of 16 bits, as straight lines between values of the logistic
+// function at multiples of 1/24, of which a result has 16 bits.
 Operands Sigmoidal(NodeContext& c) {
   Operand x = c.In(0);
   const Form in = InputForm(c, 0);
@@ -197,7 +197,7 @@ Operands GeluOf(NodeContext& c) {
   return Tabulated(c, c.options().Number<uint8_t>(0, 0) != 0 ? "gelu_tanh" : "gelu");
 }
 
-// A table of integers, or where these have 16 bits, the same in steps.
+// Returns a table of integers, or where these have 16 bits, the same in steps.
 Operands Rectified(NodeContext& c) {
   const Form in = InputForm(c, 0), out = OutputForm(c);
   const Factor factor[] = {FactorOf(Wide(in.scale / out.scale))};
@@ -241,7 +241,7 @@ Operands HardSwish(NodeContext& c) {
 
 // ---- reductions
 
-// The sum of integers, or their mean: then the factor has the number of elements as a divisor.
+// Returns the sum of integers, or their mean: then the factor has the number of elements as a divisor.
 Operands Reduce(NodeContext& c) {
   Operand x = c.In(0);
   const std::vector<int64_t> axes = c.Ints(1, "axes");

@@ -19,8 +19,8 @@ namespace {
 
 double Wide(float value) { return static_cast<double>(value); }
 
-// The factors that make sums of products results. `by_channel`: in float64 for each channel, else from the float32
-// product of the scales.
+// Returns the factors that make sums of products results. `by_channel`: in float64 for each channel, else from the
+// float32 product of the scales.
 std::vector<Factor> FactorsOf(NodeContext& c, const Form& in, const Tensor& weights, const Form& out, bool by_channel) {
   std::vector<Factor> factors;
   if (weights.scales.empty()) {
@@ -100,7 +100,7 @@ Factors FactorsOfSums(NodeContext& c, Operand x, const Form& form, size_t weight
 
 std::string SumDType(const Factors& factors) { return factors.is_wide ? "int64" : "int32"; }
 
-// The sums with their bias, as results. Integers of 16 bits have a bias of int64, and then other factors.
+// Returns the sums with their bias, as results. Integers of 16 bits have a bias of int64, and then other factors.
 Operand Finished(NodeContext& c, Operand sums, const Factors& factors, std::span<const Factor> scale, int field,
                  bool is_dense = false) {
   const Form out = OutputForm(c);
@@ -196,7 +196,7 @@ std::vector<int64_t> Counts(int64_t extent, int64_t kernel, int64_t stride, int6
   return counts;
 }
 
-// The number of elements of each window, as it broadcasts with the result; a mistake if extents are not known.
+// Returns the number of elements of each window, as it broadcasts with the result; a mistake if extents are not known.
 Operand WindowSizes(NodeContext& c, const Window& window) {
   const int64_t full = window.kernel[0] * window.kernel[1];
   if (!window.HasBorder()) return c.emit().Integer(full, kInt32);
@@ -211,8 +211,8 @@ Operand WindowSizes(NodeContext& c, const Window& window) {
   return c.Mul(c.Unsqueeze(sizes[0], {1, 2}), c.Unsqueeze(sizes[1], {1}));
 }
 
-// The mean of integers, halves away from 0. The sums are those of floats, which are exact: a mean times its number of
-// elements is next to an integer.
+// Returns the mean of integers, halves away from 0. The sums are those of floats, which are exact: a mean times its
+// number of elements is next to an integer.
 Operands AveragePool(NodeContext& c) {
   const std::optional<Window> window = ReadPool(c);
   const Form out = OutputForm(c);
@@ -234,7 +234,7 @@ Operands AveragePool(NodeContext& c) {
 
 // ---- resizing
 
-// The mean of two neighbours by weights of 1024ths along both axes, halves away from 0.
+// Returns the mean of two neighbours by weights of 1024ths along both axes, halves away from 0.
 Operands ResizeBilinear(NodeContext& c) {
   const std::vector<int64_t> size = c.Ints(1, "size");
   Operand x = c.In(0);

@@ -83,7 +83,7 @@ Operand LayerNorm(NodeContext& c, Operand x, Operand weight) {
   return c.Mul(c.Mul(centred, c.Op("rsqrt", {c.Add(variance, c.Number(1e-8, x))})), weight);
 }
 
-// The products of the gates, of what does not depend on the state: one matrix, gates side by side.
+// Returns the products of the gates, of what does not depend on the state: one matrix, gates side by side.
 Operand JoinGates(NodeContext& c, const Lstm& lstm, const Operand (&parts)[kGates]) {
   return c.Concatenate(Operands(parts + lstm.First(), parts + kGates), 0);
 }
@@ -132,7 +132,7 @@ Recurrence RunLstm(NodeContext& c, const Lstm& lstm, Operand x, Operand auxiliar
                      [&](Operand gates, const Operands& state) { return LstmStep(c, lstm, gates, state, *cells); });
 }
 
-// A state of a batch whose extent the input says.
+// Returns a state of a batch whose extent the input says.
 Operand StateFor(NodeContext& c, size_t i, Operand x) {
   Operand state = c.In(i);
   if (c.failed() || c.RankOf(state) != 2) return c.failed() ? state : c.Fail("a state has not rank 2");
@@ -183,7 +183,7 @@ Operands UnidirectionalLstm(NodeContext& c) {
   return {layout.Result(c, done.rows)};
 }
 
-// The results of two directions: side by side in one, or one each.
+// Returns the results of two directions: side by side in one, or one each.
 Operands BothWays(NodeContext& c, const Layout& layout, const Recurrence& forward, const Recurrence& backward,
                   bool merges) {
   if (c.failed() || forward.rows == nullptr || backward.rows == nullptr) return {};
@@ -266,8 +266,8 @@ Operands BidirectionalRnn(NodeContext& c) {
   return results;
 }
 
-// A layer whose filters are products of one over the features and one over the last steps (the memory): `rank` filters
-// are summed up for a unit.
+// Returns a layer whose filters are products of one over the features and one over the last steps (the memory): `rank`
+// filters are summed up for a unit.
 Operands Svdf(NodeContext& c) {
   if (!HasFloats(c)) return {};
   Operand x = c.In(0), features = c.In(1), times = c.In(2), state = c.In(4);

@@ -254,7 +254,7 @@ Operands ShapeOf(NodeContext& c) {
   return {c.failed() ? nullptr : c.Cast(c.emit().FromDims(c.DimsOf(x)), c.OutputDType(0))};
 }
 
-// A value in the shape that a vector of extents says.
+// Returns a value in the shape that a vector of extents says.
 Operand Filled(NodeContext& c, Operand value, Operand extents) {
   if (c.failed()) return value;
   if (std::optional<Dims> dims = c.Symbols(extents)) return c.BroadcastTo(value, *dims);
@@ -278,7 +278,7 @@ Operands ReverseV2(NodeContext& c) {
 
 Operands BroadcastTo(NodeContext& c) { return {Filled(c, c.In(0), c.In(1))}; }
 
-// The shape that two shapes broadcast to.
+// Returns the shape that two shapes broadcast to.
 Operands BroadcastArgs(NodeContext& c) {
   Operand shapes[2] = {c.In(0), c.In(1)};
   if (c.failed()) return {};

@@ -30,7 +30,7 @@ std::pair<std::string, std::string> KeyOf(const Node& handle) {
           std::string(handle.options.Text(HandleField::kName))};
 }
 
-// The graphs that a node runs in a run of the model; CALL_ONCE runs one before.
+// Returns the graphs that a node runs in a run of the model; CALL_ONCE runs one before.
 std::vector<size_t> GraphsOf(const Node& node) {
   std::vector<size_t> graphs;
   const bool has_two = node.op == "IF" || node.op == "WHILE" || node.op == "STABLEHLO_WHILE";

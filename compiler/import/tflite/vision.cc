@@ -33,7 +33,7 @@ Selected Suppress(NodeContext& c, Operand boxes, Operand scores, int64_t limit, 
   return {c.Where(is_found, numbers, c.Number(0, numbers)), count};
 }
 
-// The next number above or below a float32.
+// Returns the next number above or below a float32.
 double Next(float x, bool is_up) {
   const float most = std::numeric_limits<float>::infinity();
   return static_cast<double>(std::nextafter(x, is_up ? most : -most));

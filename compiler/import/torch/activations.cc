@@ -79,7 +79,7 @@ Operands LogSigmoid(NodeContext& c) {
   return {c.Op("negative", {c.Op("nn.softplus", {c.Op("negative", {x})})})};
 }
 
-// A slope for each channel, or one for all.
+// Returns a slope for each channel, or one for all.
 Operands Prelu(NodeContext& c) {
   Operand x = c.In("self"), slope = c.In("weight");
   std::vector<int64_t> axes;
@@ -125,7 +125,7 @@ Operands Softshrink(NodeContext& c) {
   return {Select(x > bound, x - bound, Select(x < -bound, x + bound, x * 0))};
 }
 
-// The gradients of softmax and log_softmax, from their results.
+// Returns the gradients of softmax and log_softmax, from their results.
 Operands SoftmaxGradient(NodeContext& c) {
   Term gradient(c, c.In("grad_output")), y(c, c.In("output"));
   if (c.failed() || c.RankOf(y) == 0) return {c.failed() ? nullptr : gradient * 0};

@@ -49,7 +49,7 @@ std::optional<Shape> NumbersOf(const std::vector<TensorMeta::Extent>& extents) {
   return shape;
 }
 
-// The strides, in elements, of a dense tensor.
+// Returns the strides, in elements, of a dense tensor.
 Shape DenseStrides(const Shape& shape) {
   Shape strides(shape.size(), 1);
   for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * std::max<int64_t>(shape[i], 1);
@@ -64,7 +64,7 @@ bool IsDense(const Shape& shape, const Shape& strides) {
   return true;
 }
 
-// The elements of a tensor with strides, one behind the other.
+// Returns the elements of a tensor with strides, one behind the other.
 std::vector<uint8_t> Gathered(importing::Bytes storage, const Shape& shape, const Shape& strides, int64_t count,
                               size_t size) {
   std::vector<uint8_t> elements(static_cast<size_t>(count) * size);
@@ -78,7 +78,7 @@ std::vector<uint8_t> Gathered(importing::Bytes storage, const Shape& shape, cons
   return elements;
 }
 
-// The elements from `storage` on that a tensor of that shape and those strides reaches; nullopt: too many.
+// Returns the elements from `storage` on that a tensor of that shape and those strides reaches; nullopt: too many.
 std::optional<int64_t> Reach(const Shape& shape, const Shape& strides) {
   int64_t last = 0;
   for (size_t i = 0; i < shape.size(); ++i) {

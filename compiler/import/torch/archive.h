@@ -19,7 +19,7 @@
 
 namespace rvm::torch {
 
-// The dtype of that ScalarType; nullopt: ours has no complex numbers and no floats of 8 bits.
+// Returns the dtype of that ScalarType; nullopt: ours has no complex numbers and no floats of 8 bits.
 std::optional<DataType> ToDataType(int64_t scalar_type);
 // "complex64", "float8_e5m2"; "scalar type 99" where nobody knows it.
 std::string ScalarTypeName(int64_t scalar_type);
@@ -30,8 +30,8 @@ class Archive {
   static absl::StatusOr<Archive> Read(const importing::FileBytes& file);
 
   const Program& program() const { return *program_; }
-  // The value of a parameter, buffer or constant. A tensor that lies aligned and dense in a file that somebody owns is
-  // a view of it, others are copies. kNotFound: no such tensor; kUnimplemented: its dtype.
+  // Returns the value of a parameter, buffer or constant. A tensor that lies aligned and dense in a file that somebody
+  // owns is a view of it, others are copies. kNotFound: no such tensor; kUnimplemented: its dtype.
   absl::StatusOr<Literal> Tensor(std::string_view name) const;
   // Equal for tensors that are the same elements of the same storage; "" if there is no such tensor.
   std::string PlaceOf(std::string_view name) const;

@@ -36,7 +36,7 @@ struct Wave {
   Term sine, cosine, p, q, amplitude;
 };
 
-// The oscillation of J and Y for x >= 8.
+// Returns the oscillation of J and Y for x >= 8.
 Wave WaveOf(const Term& x, int order) {
   Term y = 128 / (x * x) - 1, angle = x - (2 * order + 1) * kPi / 4;
   return {Sin(angle), Cos(angle), Chebyshev(y, order == 0 ? std::span<const double>(series::kP0) : series::kP1),

@@ -24,7 +24,7 @@ using Kind = Expression::Kind;
 constexpr int64_t kTracedMinimum = 2;
 constexpr int64_t kFirst[] = {0};
 
-// The operator of Relay that an operation is.
+// Returns the operator of Relay that an operation is.
 std::string_view OperatorOf(Kind kind) {
   switch (kind) {
     case Kind::kAdd: return "add";

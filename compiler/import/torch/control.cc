@@ -59,7 +59,7 @@ Operands WhileLoop(NodeContext& c) {
   return rolled.state;
 }
 
-// A loop over the first axis of `sources`, whose rows are stacked behind the last state.
+// Returns a loop over the first axis of `sources`, whose rows are stacked behind the last state.
 Operands OverRows(NodeContext& c, const Graph& body, const Operands& state, const Operands& sources,
                   const Operands& others) {
   if (sources.empty()) return {c.Fail("it has nothing to go over")};
@@ -148,7 +148,7 @@ Operands SymUnary(NodeContext& c) {
   return {c.row().variant == "ceil" || c.row().variant == "floor" ? c.Cast(y, kInt64) : y};
 }
 
-// The element of a tensor as a number of the graph.
+// Returns the element of a tensor as a number of the graph.
 Operands Item(NodeContext& c) {
   Operand x = c.Scalar(c.In("self"));
   DataType dtype = c.DTypeOf(x);

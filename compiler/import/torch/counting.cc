@@ -13,7 +13,7 @@ using importing::Term;
 
 Term Flat(NodeContext& c, Operand x) { return {c, importing::Flat(c, x)}; }
 
-// The sums of `weights` by place; places that are `count` are left out.
+// Returns the sums of `weights` by place; places that are `count` are left out.
 Operand SumsByPlace(NodeContext& c, Operand places, Operand weights, int64_t count) {
   DataType dtype = c.DTypeOf(weights);
   Operand zeros = c.BroadcastTo(c.emit().Number(0, dtype), {Dim(count + 1)});
@@ -28,7 +28,7 @@ struct Range {
   Term low, high;
 };
 
-// The given range, or that of the data; one of width 0 is widened by `margin` to both sides.
+// Returns the given range, or that of the data; one of width 0 is widened by `margin` to both sides.
 Range RangeOf(NodeContext& c, const Term& x, double low, double high, double margin) {
   Range range = {x.Like(low), x.Like(high)};
   if (low == high) {

@@ -36,7 +36,7 @@ Pair FloatPair(NodeContext& c, const char* first = "self", const char* second = 
 
 Term FloatSelf(NodeContext& c) { return {c, c.Floating(c.In("self"))}; }
 
-// The signed integers of as many bits.
+// Returns the signed integers of as many bits.
 DataType BitsOf(DataType dtype) { return dtype.bits == 64 ? kInt64 : dtype.bits == 16 ? kInt16 : kInt32; }
 
 Operand Reinterpret(NodeContext& c, Operand x, DataType dtype) {
@@ -176,7 +176,7 @@ Operands Frac(NodeContext& c) {
   return {x - x.Apply("trunc")};
 }
 
-// The neighbour of `self` in the direction of `other`, by its bits.
+// Returns the neighbour of `self` in the direction of `other`, by its bits.
 Operands Nextafter(NodeContext& c) {
   Pair pair = FloatPair(c);
   if (c.failed()) return {};
@@ -189,7 +189,7 @@ Operands Nextafter(NodeContext& c) {
   return {Select(Or(IsNan(pair.a), IsNan(pair.b)), kNan, result)};
 }
 
-// A fraction from 1/2 to 1 and an exponent.
+// Returns a fraction from 1/2 to 1 and an exponent.
 Operands Frexp(NodeContext& c) {
   Operand given = c.Floating(c.In("self"));
   if (c.failed()) return {};

@@ -20,7 +20,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kPi = std::numbers::pi;
 
-// The distance to the nearest integer, with a sign.
+// Returns the distance to the nearest integer, with a sign.
 Term FromInteger(const Term& x) { return x - RoundHalfEven(x); }
 
 }  // namespace
@@ -53,7 +53,8 @@ Term Digamma(const Term& x) {
   return Select(is_integer, at_integer, Select(is_reflected, reflected, value));
 }
 
-// The formula of Euler and Maclaurin behind the first terms, of which there are so many that the argument is above 9.
+// Returns the formula of Euler and Maclaurin behind the first terms, of which there are so many that the argument is
+// above 9.
 Term Zeta(const Term& s, const Term& q) {
   constexpr double kDivisors[] = {12,
                                   -720,

@@ -64,7 +64,8 @@ const OperatorRow* FindExactly(std::string_view name) {
   return found == kRows->end() ? nullptr : found->second;
 }
 
-// The row of an operator, or of the one that computes the same: `narrow` for `narrow_copy`, `acos` for `arccos`.
+// Returns the row of an operator, or of the one that computes the same: `narrow` for `narrow_copy`, `acos` for
+// `arccos`.
 const OperatorRow* FindRow(const std::string& name) {
   if (const OperatorRow* row = FindExactly(name)) return row;
   constexpr std::string_view kCopy = "_copy", kArc = "arc";
@@ -82,7 +83,7 @@ std::string Canonical(const Scope& scope, std::string name) {
   return name;
 }
 
-// The name whose memory `name` is a view of.
+// Returns the name whose memory `name` is a view of.
 std::string Root(const Scope& scope, const std::string& name) {
   std::string root = Canonical(scope, name);
   for (auto found = scope.storage.find(root); found != scope.storage.end(); found = scope.storage.find(root)) {
@@ -245,7 +246,7 @@ bool Importer::IsNamed(const Dim& dim) const {
   return IsArithmeticOf(dim, [&](const Dim& leaf) { return leaf.kind() == DimKind::kVar && emit_.IsNamed(leaf); });
 }
 
-// The value as the file says it is: of that dtype, and with extents of which it knows more.
+// Returns the value as the file says it is: of that dtype, and with extents of which it knows more.
 Operand Importer::Completed(Operand result, const Argument& output, const Scope& scope) {
   if (output.kind != ArgumentKind::kTensor || result->is_placeholder) return result;
   auto found = scope.graph->tensors.find(output.text);
@@ -271,7 +272,8 @@ Operand Importer::Completed(Operand result, const Argument& output, const Scope&
   return changes ? emit_.Retyped(result, type) : result;
 }
 
-// Whether inference finds these extents itself. Where it does not, it would drag along ever longer expressions of them.
+// Returns whether inference finds these extents itself. Where it does not, it would drag along ever longer expressions
+// of them.
 bool Importer::IsInferred(Operand operand, const Dims& dims) {
   if (!operand->step || emit_.is_dry()) return true;
   const auto* known = ir::DynCast<ir::TensorType>(builder_.TypeOf(*operand->step));

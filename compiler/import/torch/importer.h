@@ -42,9 +42,9 @@ struct OperatorRow {
 };
 inline constexpr bool kView = true;
 
-// Whether an operator writes to its first argument: "torch.ops.aten.add_.Tensor".
+// Returns whether an operator writes to its first argument: "torch.ops.aten.add_.Tensor".
 bool Writes(std::string_view target);
-// The operators that can be imported, by family: one file each, with a table at its end.
+// Returns the operators that can be imported, by family: one file each, with a table at its end.
 std::span<const std::span<const OperatorRow>> OperatorFamilies();
 
 namespace convert {
@@ -76,16 +76,16 @@ class NodeContext : public Steps {
   const OperatorRow& row() const { return row_; }
   std::string_view overload() const { return overload_; }  // "Tensor" of "aten.add.Tensor"
   size_t num_outputs() const { return node_.outputs.size(); }
-  // Whether a later node or the graph's result reads it.
+  // Returns whether a later node or the graph's result reads it.
   bool WantsOutput(size_t i) const;
 
   // ---- arguments, by the names of ATen's schemas
   bool Has(std::string_view name) const { return node_.Find(name) != nullptr; }
   const Argument* Find(std::string_view name) const { return node_.Find(name); }
-  // A tensor, or a number as a scalar; a mistake where there is none.
+  // Returns a tensor, or a number as a scalar; a mistake where there is none.
   Operand In(std::string_view name);
   Operand In(const Argument& argument);
-  // The tensors of a list; null where an optional one is left out.
+  // Returns the tensors of a list; null where an optional one is left out.
   Operands List(std::string_view name);
   int64_t Int(std::string_view name, int64_t otherwise);
   bool Bool(std::string_view name, bool otherwise);
@@ -98,9 +98,9 @@ class NodeContext : public Steps {
   // ---- extents
   // An integer as an extent; nullopt if only the running program knows it.
   std::optional<Dim> Extent(const Argument& argument);
-  // The list of extents; nullopt if it has one that only the running program knows.
+  // Returns the list of extents; nullopt if it has one that only the running program knows.
   std::optional<Dims> Extents(std::string_view name);
-  // The list as an int64 vector.
+  // Returns the list as an int64 vector.
   Operand Vector(std::string_view name);
 
   // ---- dtypes
@@ -109,13 +109,14 @@ class NodeContext : public Steps {
   void Promote(std::vector<Operand*> operands);
   // Integers as float32.
   Operand Floating(Operand x);
-  // The dtype that the file says output `i` has; nullopt if it is no tensor, or of a dtype that Relay has not.
+  // Returns the dtype that the file says output `i` has; nullopt if it is no tensor, or of a dtype that Relay has not.
   std::optional<DataType> OutputDType(size_t i) const;
 
-  // A key for the random numbers of this node alone, split off that of @main's argument `seed`.
+  // Returns a key for the random numbers of this node alone, split off that of @main's argument `seed`.
   Operand Key();
 
-  // Whether the file says that an argument has its elements one behind the other, from the beginning of its memory.
+  // Returns whether the file says that an argument has its elements one behind the other, from the beginning of its
+  // memory.
   bool IsDense(std::string_view name) const;
 
   // From here on the program goes on only where the scalar `condition` is true.

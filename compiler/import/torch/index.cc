@@ -84,7 +84,7 @@ int64_t IndexRank(NodeContext& c, const Picked& picked) {
   return rank;
 }
 
-// The axes of the indices moved from the front to where the first indexed axis was.
+// Returns the axes of the indices moved from the front to where the first indexed axis was.
 std::vector<int64_t> Placed(const Picked& picked, int64_t index_rank, int64_t rank) {
   std::vector<int64_t> order;
   int64_t first = picked.is_contiguous ? picked.axes[0] : 0;
@@ -169,7 +169,7 @@ std::string Reduction(std::string name) {
   return name;
 }
 
-// The element that a reduction leaves as it is.
+// Returns the element that a reduction leaves as it is.
 Operand Neutral(NodeContext& c, const std::string& reduction, DataType dtype) {
   if (reduction == "add" || reduction == "mean") return c.emit().Number(0, dtype);
   if (reduction == "mul") return c.emit().Number(1, dtype);
@@ -292,7 +292,7 @@ Operands IndexUpdate(NodeContext& c) {
 
 Operands Nonzero(NodeContext& c) { return {c.Cast(c.Op("argwhere", {c.In("self")}), kInt64)}; }
 
-// The elements where the mask is true, as a vector.
+// Returns the elements where the mask is true, as a vector.
 Operands MaskedSelect(NodeContext& c) {
   Term x(c, c.In("self")), mask(c, c.Cast(c.In("mask"), kBool));
   if (c.failed()) return {};
@@ -322,7 +322,7 @@ Operands MaxUnpool(NodeContext& c) {
   return {Unpooled(c, c.In("self"), c.In("indices"), *space, "update")};
 }
 
-// The gradient of a max_pool with indices: of overlapping windows the sum.
+// Returns the gradient of a max_pool with indices: of overlapping windows the sum.
 Operands MaxPoolGradient(NodeContext& c) {
   const Dims dims = c.DimsOf(c.In("self"));
   size_t axes = c.row().name.find("3d") == std::string_view::npos ? 2 : 3;

@@ -21,7 +21,7 @@ namespace {
 using namespace importing::matrix;  // NOLINT: most of it is used
 using importing::Term;
 
-// The argument as matrices; a mistake if it has fewer than 2 axes.
+// Returns the argument as matrices; a mistake if it has fewer than 2 axes.
 std::optional<Term> Matrices(NodeContext& c, size_t position = 0) {
   const Argument* argument = c.Positional(position);
   Operand x = argument == nullptr ? c.Fail("it has too few arguments") : c.In(*argument);
@@ -88,7 +88,7 @@ Operands LinalgDet(NodeContext& c) {
   return {Determinant(lu), lu.factors, ShownPivots(c, lu.pivots)};
 }
 
-// The sign and the logarithm of the determinant; logdet gives the latter alone, NaN where the sign is negative.
+// Returns the sign and the logarithm of the determinant; logdet gives the latter alone, NaN where the sign is negative.
 Operands LinalgSlogdet(NodeContext& c) {
   std::optional<Term> a = SquareMatrices(c);
   if (!a) return {};
@@ -286,7 +286,7 @@ Operands Ormqr(NodeContext& c) {
   return {Transposed(ApplyReflectors(*reflectors, taus, Transposed(*b), !transposes))};
 }
 
-// The symmetric matrices of one triangle.
+// Returns the symmetric matrices of one triangle.
 Term Symmetric(const Term& a, bool is_upper) {
   Term half = TriangleOf(a, is_upper, is_upper ? 1 : -1);
   return TriangleOf(a, is_upper) + Transposed(half);
@@ -354,7 +354,7 @@ Operands LinalgSvdvals(NodeContext& c) {
   return {AnySingular(c, *a).values};
 }
 
-// The matrices; of those that are said to be symmetric the lower triangle counts.
+// Returns the matrices; of those that are said to be symmetric the lower triangle counts.
 std::optional<Term> MaybeSymmetric(NodeContext& c) {
   if (!c.Bool("hermitian", false)) return Matrices(c);
   std::optional<Term> a = SquareMatrices(c);
@@ -436,7 +436,7 @@ Operands LinalgMatrixNorm(NodeContext& c) {
   return {norm};
 }
 
-// The ratio of the norms of the matrix and of its inverse.
+// Returns the ratio of the norms of the matrix and of its inverse.
 Operands LinalgCond(NodeContext& c) {
   std::optional<Term> a = Matrices(c);
   if (!a) return {};

@@ -31,7 +31,7 @@ Operands ReducedLoss(NodeContext& c, const Term& loss) {
   return {loss.Apply(reduction == kMean ? "mean" : "sum")};
 }
 
-// An input and another one in the floating-point dtype that ATen computes them in.
+// Returns an input and another one in the floating-point dtype that ATen computes them in.
 std::pair<Term, Term> FloatTerms(NodeContext& c, const char* first = "self", const char* second = "target") {
   Operand x = c.In(first), y = c.In(second);
   c.Promote({&x, &y});
@@ -177,7 +177,7 @@ Targets ReadTargets(NodeContext& c, const Term& x) {
   return {Select(ignored, 0, target), ignored, axis};
 }
 
-// The weight of each target, 0 where it is ignored.
+// Returns the weight of each target, 0 where it is ignored.
 Term WeightsOf(NodeContext& c, const Term& x, const Targets& targets) {
   Term weight = x.Like(1);
   if (c.Has("weight")) {
@@ -211,7 +211,7 @@ Term WeightedClasses(NodeContext& c, const Term& x, int64_t axis) {
   return x * Term(c, c.Unsqueeze(c.Cast(c.In("weight"), c.DTypeOf(x)), behind));
 }
 
-// The number of classes, in the dtype of x.
+// Returns the number of classes, in the dtype of x.
 Term Classes(NodeContext& c, const Term& x, int64_t axis) {
   return {c, c.Cast(c.emit().FromDim(c.ExtentOf(x, axis)), c.DTypeOf(x))};
 }
@@ -249,7 +249,7 @@ Operands CrossEntropyLoss(NodeContext& c) {
   return ReducedLosses(c, loss, weights, axis);
 }
 
-// The margins by which classes come near that of the target.
+// Returns the margins by which classes come near that of the target.
 Operands MultiMarginLoss(NodeContext& c) {
   Term x(c, c.Floating(c.In("self")));
   Operand given = c.Cast(c.In("target"), kInt64);

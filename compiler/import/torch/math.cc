@@ -103,7 +103,7 @@ Operands MaskedFill(NodeContext& c) {
   return {c.Where(c.Cast(c.In("mask"), kBool), value, x)};
 }
 
-// The elements of `source`, in its order, where the mask is true.
+// Returns the elements of `source`, in its order, where the mask is true.
 Operands MaskedScatter(NodeContext& c) {
   Operand x = c.In("self"), source = c.Cast(c.In("source"), c.DTypeOf(x));
   Operand mask = c.BroadcastTo(c.Cast(c.In("mask"), kBool), c.DimsOf(x));
@@ -128,7 +128,7 @@ Operands Lerp(NodeContext& c) {
   return {c.Add(a, c.Mul(c.Cast(weight, c.DTypeOf(a)), c.Sub(b, a)))};
 }
 
-// The elements of `src` in the shape and dtype of `self`.
+// Returns the elements of `src` in the shape and dtype of `self`.
 Operands Copy(NodeContext& c) {
   Operand self = c.In("self");
   return {c.BroadcastTo(c.Cast(c.In("src"), c.DTypeOf(self)), c.DimsOf(self))};

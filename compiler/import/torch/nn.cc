@@ -56,7 +56,7 @@ Batched WithBatch(NodeContext& c, Operand x, int64_t rank) {
 }
 Operand WithoutBatch(NodeContext& c, Operand y, bool is_added) { return is_added ? c.Squeeze(y, {0}) : y; }
 
-// The axes of space that the operator's name says: "conv2d", "max_pool1d_with_indices".
+// Returns the axes of space that the operator's name says: "conv2d", "max_pool1d_with_indices".
 int64_t SpaceAxes(NodeContext& c) {
   for (char digit : {'1', '2', '3'}) {
     if (c.row().name.find(std::string(1, digit) + "d") != std::string_view::npos) return digit - '0';
@@ -197,7 +197,7 @@ Operand PoolWithDivisor(NodeContext& c, Operand x, Windows windows, int64_t divi
   return c.Mul(mean, c.Number(static_cast<double>(taps) / static_cast<double>(divisor), mean));
 }
 
-// The indices of the greatest elements of adaptive pooling's bins, counted in an image.
+// Returns the indices of the greatest elements of adaptive pooling's bins, counted in an image.
 Operand AdaptivePlaces(NodeContext& c, Operand x, const std::vector<int64_t>& sizes) {
   int64_t axes = static_cast<int64_t>(sizes.size());
   Dims space;
@@ -344,7 +344,7 @@ double NumberOf(const Argument& argument) {
   return argument.kind == ArgumentKind::kInt ? static_cast<double>(argument.integer) : argument.number;
 }
 
-// The factors of an Upsample: all, or none where an extent alone is given.
+// Returns the factors of an Upsample: all, or none where an extent alone is given.
 std::vector<double> UpsampleFactors(NodeContext& c, size_t axes) {
   std::vector<double> factors;
   if (c.Has("scale_factors")) {

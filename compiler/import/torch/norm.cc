@@ -125,7 +125,7 @@ Operands RmsNorm(NodeContext& c) {
   return {c.Cast(y, dtype)};
 }
 
-// The slices along an axis whose p-norm is greater than `maxnorm`, scaled to it.
+// Returns the slices along an axis whose p-norm is greater than `maxnorm`, scaled to it.
 Operands Renorm(NodeContext& c) {
   const int64_t axis = c.Int("dim", 0);
   Operand x = importing::SwapAxes(c, c.In("self"), 0, axis);

@@ -8,7 +8,7 @@
 
 namespace rvm::torch::convert {
 
-// The p-norm along `axis`; p may be 0 or infinite.
+// Returns the p-norm along `axis`; p may be 0 or infinite.
 Operand PNormAlong(NodeContext& c, Operand x, double p, int64_t axis, bool keepdims);
 
 }  // namespace rvm::torch::convert

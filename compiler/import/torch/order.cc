@@ -249,7 +249,7 @@ Operands UniqueConsecutive(NodeContext& c) {
           c.Bool("return_counts", false) ? c.Sub(ends, rows) : none};
 }
 
-// The places of the first `size` elements that are not 0, and `fill_value` where there are fewer.
+// Returns the places of the first `size` elements that are not 0, and `fill_value` where there are fewer.
 Operands NonzeroStatic(NodeContext& c) {
   Operand x = c.In("self");
   std::optional<Shape> shape = StaticShape(c.DimsOf(x));

@@ -138,7 +138,7 @@ Operands ProductOfAll(NodeContext& c) {
   return {y};
 }
 
-// The rows of a table that stand in bags, summed, averaged, or the greatest of them.
+// Returns the rows of a table that stand in bags, summed, averaged, or the greatest of them.
 Operands EmbeddingBag(NodeContext& c) {
   Operand weight = c.In("weight"), indices = c.Cast(c.In("indices"), kInt64), offsets = c.Cast(c.In("offsets"), kInt64);
   int64_t mode = c.Int("mode", 0), padding = c.Int("padding_idx", -1);
@@ -195,7 +195,7 @@ Operands Bilinear(NodeContext& c) {
   return {c.Has("bias") ? c.Add(y, c.In("bias")) : y};
 }
 
-// The product of three tensors with new axes, summed over others: core ATen's bilinear.
+// Returns the product of three tensors with new axes, summed over others: core ATen's bilinear.
 Operands Trilinear(NodeContext& c) {
   Operand product = nullptr;
   for (int i = 1; i <= 3; ++i) {

@@ -23,7 +23,7 @@ class Promotion {
   std::optional<DataType> ranks_[3];
 };
 
-// The dtype of both.
+// Returns the dtype of both.
 DataType Promote(DataType a, DataType b);
 
 }  // namespace rvm::torch

@@ -34,7 +34,7 @@ Term StandardNormal(NodeContext& c, const Dims& dims, DataType dtype) {
   return {c, importing::DrawNumbers(c, c.Key(), "random.normal", 0, 1, dims, dtype)};
 }
 
-// The dtype and the shape of the result, which only the running program may know.
+// Returns the dtype and the shape of the result, which only the running program may know.
 DataType ResultDType(NodeContext& c) { return c.OutputDType(0).value_or(kFloat32); }
 std::optional<Dims> ResultDims(NodeContext& c) {
   std::optional<Dims> dims = c.Extents("size");
@@ -133,7 +133,7 @@ Operands RandomIntegers(NodeContext& c) {
   return {c.Cast(c.Cast(number, kInt64), dtype)};
 }
 
-// The order of random numbers.
+// Returns the order of random numbers.
 Operands RandomPermutation(NodeContext& c) {
   std::optional<Dim> count = c.Has("n") ? c.Extent(*c.Find("n")) : std::nullopt;
   if (!count) return {c.Unsupported("a number of elements that only the running model knows")};

@@ -16,7 +16,7 @@
 namespace rvm::torch::convert {
 namespace {
 
-// The axes that are reduced: all, where there is no `dim` or an empty one.
+// Returns the axes that are reduced: all, where there is no `dim` or an empty one.
 ir::AttrValue::List ReducedAxes(NodeContext& c, Operand x) {
   int64_t rank = c.RankOf(x);
   std::vector<int64_t> axes = c.Axes(c.Ints("dim"), std::max<int64_t>(rank, 1));
@@ -99,7 +99,7 @@ Operands Variance(NodeContext& c) {
   return {result, Reduced(c, "mean", x)};
 }
 
-// The p-norm; `reduced` applies an operator to the axes that it goes over.
+// Returns the p-norm; `reduced` applies an operator to the axes that it goes over.
 template <typename Reduce>
 Operand PNorm(NodeContext& c, Operand x, double p, Reduce reduced) {
   if (p == 2) return c.Op("sqrt", {reduced("sum", c.Mul(x, x))});
@@ -138,7 +138,7 @@ Operands Cumulative(NodeContext& c) {
   return {c.Op(c.row().variant, {x}, {{"axis", c.Axis(c.Int("dim", 0), c.RankOf(x))}})};
 }
 
-// The p-norm of a difference.
+// Returns the p-norm of a difference.
 Operands Distance(NodeContext& c) {
   Operand x = c.In("self"), y = c.In("other");
   c.Promote({&x, &y});

@@ -51,7 +51,7 @@ Operand Sliced(NodeContext& c, Operand x, int64_t axis, Operand begin, Operand e
                        {{"axes", ir::IntList({{axis}})}});
 }
 
-// The elements [index, index + 1) of an axis, without it.
+// Returns the elements [index, index + 1) of an axis, without it.
 Operand Selected(NodeContext& c, Operand x, int64_t axis, Operand index) {
   if (index->constant) {
     int64_t at = index->constant->IntAt(0);

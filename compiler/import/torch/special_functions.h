@@ -15,7 +15,7 @@ using importing::Term;
 // gamma_functions.cc
 Term Lgamma(const Term& x);
 Term Digamma(const Term& x);
-// The derivative number `order` of digamma.
+// Returns the derivative number `order` of digamma.
 Term Polygamma(int64_t order, const Term& x);
 // Hurwitz's zeta function.
 Term Zeta(const Term& s, const Term& q);
@@ -31,7 +31,7 @@ Term Erfcx(const Term& x);
 // The normal distribution function, and its logarithm.
 Term Ndtr(const Term& x);
 Term LogNdtr(const Term& x);
-// The inverse of the normal distribution function.
+// Returns the inverse of the normal distribution function.
 Term Ndtri(const Term& p);
 
 // bessel_functions.cc; `E` is scaled by exp(-|x|), of the second kind by exp(x).

@@ -128,7 +128,7 @@ struct Strided {
   Shape sizes;
 };
 
-// The places that `size`, `stride` and `storage_offset` select of memory that is exactly the input's elements.
+// Returns the places that `size`, `stride` and `storage_offset` select of memory that is exactly the input's elements.
 std::optional<Strided> StridedPlaces(NodeContext& c, Operand x) {
   std::optional<Dims> sizes = c.Extents("size"), strides = c.Extents("stride");
   std::optional<Shape> own = StaticShape(c.DimsOf(x)), size, stride;
@@ -219,7 +219,7 @@ Operands Meshgrid(NodeContext& c) {
   return grid;
 }
 
-// The rows of the product of vectors as sets.
+// Returns the rows of the product of vectors as sets.
 Operands CartesianProduct(NodeContext& c) {
   Operands tensors = c.List("tensors");
   if (tensors.size() == 1) return tensors;
@@ -309,7 +309,7 @@ Operands AtLeastRank(NodeContext& c) {
 
 // ---- windows and diagonals
 
-// The windows of images as columns: (batch, channels * elements of a window, windows).
+// Returns the windows of images as columns: (batch, channels * elements of a window, windows).
 Operands ImageToColumns(NodeContext& c) {
   Operand x = c.In("self");
   bool is_added = c.RankOf(x) == 3;

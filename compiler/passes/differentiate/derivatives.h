@@ -34,12 +34,12 @@ class Derivatives {
         diagnostics(diagnostics) {}
   virtual ~Derivatives() = default;
 
-  // The literal that a variable was bound to by a let, free of gradients itself; null if there is none.
+  // Returns the literal that a variable was bound to by a let, free of gradients itself; null if there is none.
   virtual const ir::Function* LiteralOf(const ir::Var* var) = 0;
   // Returns the name of the derivative of a global function in `mode`, to be made if it does not exist, where no
   // derivatives flow for the flat arguments that are `constant`. `use` is for messages.
   virtual std::string Derived(const ir::GlobalExpr& use, Mode mode, const std::vector<bool>& constant) = 0;
-  // The name of a global function, to be made if it does not exist. `mode` matters for kLift only.
+  // Returns the name of a global function, to be made if it does not exist. `mode` matters for kLift only.
   virtual std::string Converter(const ir::AdtType& adt, Conversion conversion, Mode mode) = 0;
 
   LiftedTypes& types(Mode mode) { return mode == Mode::kReverse ? reverse_types : forward_types; }
@@ -54,7 +54,7 @@ class Lifter {
  public:
   Lifter(Derivatives& derivatives, Mode mode) : shared_(derivatives), types_(derivatives.types(mode)) {}
 
-  // A value at its own type, lifted: to Boxed(type), else to Flat(type). Null if an error was reported.
+  // Returns a value at its own type, lifted: to Boxed(type), else to Flat(type). Null if an error was reported.
   ir::Expr* Lift(ir::Var* value, const ir::Type* type, bool boxed, std::vector<ir::Binding>& chain, ir::Span span);
 
  protected:
@@ -63,20 +63,20 @@ class Lifter {
   void Refuse(ir::Span span, diagnostics::DiagnosticKind kind, std::string message);
   // Returns the name of the derivative in messages: "gradient" or "tangent".
   std::string_view Asked() const { return types_.mode() == Mode::kReverse ? "gradient" : "tangent"; }
-  // A call of a converter.
+  // Returns a call of a converter.
   ir::Expr* Convert(Conversion conversion, std::vector<ir::Expr*> args, const ir::Type* type, ir::Span span);
   // `var` at a type that has its tensors, in tuples, with other extents.
   ir::Expr* As(const ir::Type* type, ir::Var* var, std::vector<ir::Binding>& chain, ir::Span span);
   // `type` with the extents that `param`, which it flows to, has as numbers: derivatives stand in tuples and function
   // types, whose extents are not checked when the program runs.
   const ir::Type* WithExtentsOf(const ir::Type* param, const ir::Type* type);
-  // Whether the operator has a gradient rule; else an error is reported.
+  // Returns whether the operator has a gradient rule; else an error is reported.
   bool HasRule(const ops::OpDef& op, ir::Span span);
   // Runs the rule. Reports an error if it refuses the call.
   void ApplyRule(const ops::OpDef& op, ops::Pullback& pullback, ir::Span span);
-  // Whether derivatives by all arguments of the function exist; else an error is reported.
+  // Returns whether derivatives by all arguments of the function exist; else an error is reported.
   bool CheckArguments(const ir::Function& function, ir::Span span);
-  // A function or a reference in a value of type `type`; null if there is none.
+  // Returns a function or a reference in a value of type `type`; null if there is none.
   const ir::Type* FindUncopied(const ir::Type* type);
 
   Derivatives& shared_;

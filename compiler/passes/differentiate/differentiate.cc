@@ -204,7 +204,7 @@ class Differentiator : public Rewriter, public Derivatives {
     return "";
   }
 
-  // A pattern of variables for the fields of a constructor of `adt`.
+  // Returns a pattern of variables for the fields of a constructor of `adt`.
   static ir::Pattern* Fields(const ir::Builder& at, const ir::Constructor* constructor, const ir::AdtType& adt,
                              std::string_view name, std::vector<ir::Var*>& vars) {
     std::vector<ir::Pattern*> patterns;

@@ -28,13 +28,13 @@ class Forward : public Lifter {
  public:
   explicit Forward(Derivatives& derivatives) : Lifter(derivatives, Mode::kForward) {}
 
-  // The dual function, for arguments of which some are constant: these have no tangents.
+  // Returns the dual function, for arguments of which some are constant: these have no tangents.
   ir::Function* ForwardFunction(const ir::Function& function, const std::vector<bool>& constant);
   // `fn (params, tangents) { .. }` at the parameters' own types: what `jvp(function)` is. Null if an error was
   // reported.
   ir::Function* Transformed(const ir::Function& function, ir::Span span);
 
-  // The value of type Boxed(type) of a value and its tangent; and back: part 0 or 1 of `boxed`.
+  // Returns the value of type Boxed(type) of a value and its tangent; and back: part 0 or 1 of `boxed`.
   ir::Expr* Pair(ir::Var* value, ir::Var* tangent, const ir::Type* type, std::vector<ir::Binding>& chain,
                  ir::Span span);
   ir::Expr* Part(ir::Var* boxed, size_t part, const ir::Type* type, std::vector<ir::Binding>& chain, ir::Span span);
@@ -58,7 +58,7 @@ class Forward : public Lifter {
 
   ir::Var* Bind(Block& block, std::string_view name, ir::Expr* value, ir::Span span);
   Dual BoxedVar(ir::Var* var, const ir::Type* type) { return {var, nullptr, types_.HasFloats(type)}; }
-  // A tensor as its value and its tangent.
+  // Returns a tensor as its value and its tangent.
   Dual TakeApart(const Dual& dual, Block& block, ir::Span span);
   // Returns the dual as a value of type Boxed(type).
   ir::Expr* AsBoxed(const Dual& dual, const ir::Type* type, Block& block, ir::Span span);
@@ -77,7 +77,7 @@ class Forward : public Lifter {
   Dual EvalMatch(const ir::Match& match, Block& block);
   Dual EvalReference(ir::Expr* expr, Block& block);
   ir::Pattern* DualPattern(const ir::Pattern& pattern, const ir::Type* type, bool boxed);
-  // The tangents of the results of an operator; null where nothing flows.
+  // Returns the tangents of the results of an operator; null where nothing flows.
   std::vector<ir::Var*> Tangents(const ir::Call& call, const ops::OpDef& op,
                                  const std::vector<std::vector<Dual>>& arguments, const std::vector<ir::Var*>& results,
                                  Block& block);

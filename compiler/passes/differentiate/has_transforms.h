@@ -6,7 +6,7 @@
 
 namespace rvm::passes {
 
-// Whether `grad` or another operator on functions is called in it.
+// Returns whether `grad` or another operator on functions is called in it.
 bool HasTransforms(const ir::Module& module);
 
 }  // namespace rvm::passes

@@ -51,7 +51,7 @@ class LiftedTypes {
   // Nothing in it is lifted.
   bool IsInert(const ir::Type* type);
 
-  // The constructor of Boxed(adt).
+  // Returns the constructor of Boxed(adt).
   const ir::Constructor* Boxed(const ir::Constructor& constructor, const ir::AdtType& adt);
   // `type` with `?` for extents that are no numbers: for places where their names are not in scope.
   const ir::Type* WithoutNames(const ir::Type* type);
@@ -59,7 +59,7 @@ class LiftedTypes {
 
  private:
   bool FindsLifted(const ir::Type* type, absl::flat_hash_set<std::string>& seen);
-  // Whether the definition has nothing to lift but what stands for its parameters.
+  // Returns whether the definition has nothing to lift but what stands for its parameters.
   bool IsParametric(const ir::AdtDef* adt);
   bool IsParametric(const ir::Type* field, absl::flat_hash_set<const ir::AdtDef*>& seen);
   const ir::AdtDef* InstanceOf(const ir::AdtType& adt);

@@ -129,7 +129,7 @@ Expr* Lifter::Lift(ir::Var* value, const Type* type, bool boxed, std::vector<ir:
 
 namespace {
 
-// A function or a reference in a value of type `type`; null if there is none.
+// Returns a function or a reference in a value of type `type`; null if there is none.
 const Type* FindUncopiedIn(ir::Arena& arena, const Type* type, std::vector<const Type*>& seen) {
   return WithStack([&]() -> const Type* {
     if (type->type_kind == ir::TypeKind::kFunc || type->type_kind == ir::TypeKind::kRef) return type;

@@ -34,7 +34,7 @@ struct Adjoint {
   std::vector<Adjoint> fields;
 
   bool empty() const;
-  // The adjoint of a tuple of which only the field at `path` has one.
+  // Returns the adjoint of a tuple of which only the field at `path` has one.
   static Adjoint AtPath(Adjoint adjoint, const std::vector<size_t>& path);
 };
 
@@ -65,26 +65,26 @@ class Reverser : public Lifter {
  public:
   explicit Reverser(Derivatives& derivatives) : Lifter(derivatives, Mode::kReverse) {}
 
-  // The reversed function, for arguments of which some are constant: no adjoints are computed for these.
+  // Returns the reversed function, for arguments of which some are constant: no adjoints are computed for these.
   ir::Function* ReverseFunction(const ir::Function& function, const std::vector<bool>& constant);
   // `fn (params) { .. }` at the parameters' own types, as `transform` says: what `grad(function)` is. Null if an error
   // was reported.
   ir::Function* Transformed(const ir::Function& function, ops::Transform transform, ir::Span span);
 
-  // The adjoint, at the value's own type, of a lifted value: boxed, what its accumulators hold, which are emptied;
-  // flat, `adjoint`, a value of type Adjoint(type).
+  // Returns the adjoint, at the value's own type, of a lifted value: boxed, what its accumulators hold, which are
+  // emptied; flat, `adjoint`, a value of type Adjoint(type).
   ir::Expr* TakeBoxed(ir::Var* lifted, const ir::Type* type, std::vector<ir::Binding>& chain, ir::Span span);
   ir::Expr* TakeFlat(ir::Var* lifted, ir::Var* adjoint, const ir::Type* type, std::vector<ir::Binding>& chain,
                      ir::Span span);
-  // The tangents of variables of straight-line code of operators, transposed: for `code` that computes each variable
-  // of `seeds` linearly from `inputs`, the sum over `seeds` of its adjoint's share for each input. Null: none.
+  // Returns the tangents of variables of straight-line code of operators, transposed: for `code` that computes each
+  // variable of `seeds` linearly from `inputs`, the sum over `seeds` of its adjoint's share for each input. Null: none.
   // Appends to `chain`. The values of the inputs do not matter, their shapes do.
   std::vector<ir::Var*> Transpose(const std::vector<ir::Binding>& code, const std::vector<ir::Var*>& inputs,
                                   const std::vector<Seed>& seeds, std::vector<ir::Binding>& chain);
 
  private:
   bool CheckSignature(const ir::Function& function, ops::Transform transform, ir::Span span);
-  // A value of type `type` for one of type Adjoint(type) and the value that it belongs to.
+  // Returns a value of type `type` for one of type Adjoint(type) and the value that it belongs to.
   ir::Expr* FromAdjoint(ir::Var* adjoint, ir::Var* value, const ir::Type* type, std::vector<ir::Binding>& chain,
                         ir::Span span);
   // Code for `reversed`, a reversed function of type `type`, that runs it once for its value and again for its
@@ -124,11 +124,11 @@ class Reverser : public Lifter {
   ir::Var* EvalTransform(const ir::Call& call, ops::Transform transform, Block& block);
   ir::Var* EvalCustomVjp(const ir::Call& call, Block& block);
   ir::Var* EvalCheckpoint(const ir::Call& call, Block& block);
-  // The value of an expression, which the pullback computes anew.
+  // Returns the value of an expression, which the pullback computes anew.
   ir::Var* EvalRecomputed(ir::Expr* expr, Block& block);
   ir::Var* EvalOperator(const ir::Call& call, const ops::OpDef& op, Block& block);
   ir::Var* EvalBranches(const ir::Expr& expr, Block& block, ir::Var* scrutinee);
-  // A tensor with the extents that are declared of the contents of a reference.
+  // Returns a tensor with the extents that are declared of the contents of a reference.
   ir::Var* AsContents(Block& block, ir::Var* value, const ir::Type* contents, ir::Span span);
   ir::Var* EvalReference(ir::Expr* expr, Block& block);
   ir::Pattern* ReversePattern(const ir::Pattern& pattern, const ir::Type* type, bool boxed, ir::Var* scrutinee,
@@ -137,7 +137,7 @@ class Reverser : public Lifter {
   ir::Var* BindPair(Block& block, ir::Expr* pair, const ir::Type* result, std::vector<Wanted> wanted, bool has_effects,
                     ir::Span span);
 
-  // The variable that stands for one of the program. One from outside of what is reversed is a constant.
+  // Returns the variable that stands for one of the program. One from outside of what is reversed is a constant.
   ir::Var* Lookup(const ir::Var* var, ir::Span span);
   ir::Var* LiftConstant(const ir::Var* var, ir::Span span);
   bool IsActive(const ir::Var* var) const { return active_.contains(var); }

@@ -18,8 +18,8 @@ class CarriedValues {
  public:
   explicit CarriedValues(const ir::Module& module);
 
-  // Whether the variable depends on a result of a product that goes around a cycle of calls, as an argument, as a
-  // result, or through a reference.
+  // Returns whether the variable depends on a result of a product that goes around a cycle of calls, as an argument, as
+  // a result, or through a reference.
   bool IsCarried(const ir::Var* var) const;
 
  private:
@@ -35,7 +35,7 @@ class CarriedValues {
   Facts VisitCall(const ir::Call& call);
   void Bind(const ir::Pattern& pattern, Facts facts);
   void Add(Facts& to, Facts facts);
-  // Whether a call of `callee` in the function at hand may lead back to it.
+  // Returns whether a call of `callee` in the function at hand may lead back to it.
   bool IsInCycle(size_t callee);
 
   const ir::Module& module_;

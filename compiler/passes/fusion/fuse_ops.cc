@@ -102,7 +102,7 @@ class PrimitiveBuilder {
  private:
   ir::Builder At(ir::Span span) const { return {arena_, span}; }
 
-  // The attributes without the device, which becomes that of the function.
+  // Returns the attributes without the device, which becomes that of the function.
   ir::Attrs TakeDevice(const ir::Attrs& attrs) {
     std::string_view device = target::DeviceOf(attrs);
     if (device.empty()) return attrs;

@@ -53,7 +53,7 @@ const ir::Call* FusableCall(const Expr* value) {
 constexpr int64_t kMinBytesToShare = 16 * 1024;
 constexpr int64_t kMaxRowsToShare = 8;
 
-// Whether many calls of the product gain by running together.
+// Returns whether many calls of the product gain by running together.
 bool SharesWeights(const FusionStep& step) {
   if (ClassOf(step) != FusionClass::kContraction) return false;
   const auto* result = DynCast<ir::TensorType>(step.op->type);
@@ -415,7 +415,7 @@ bool FusionPlan::MayMergeKinds(const FusionGroup& producer, uint32_t step) const
   return true;
 }
 
-// Whether the merged group would compute a value that decides the shape of one of its own results.
+// Returns whether the merged group would compute a value that decides the shape of one of its own results.
 bool FusionPlan::HasOwnShapes(const FusionGroup& producer, const FusionGroup& consumer) const {
   uint32_t a = steps_[producer.members[0]].group;
   uint32_t b = steps_[consumer.members[0]].group;

@@ -88,7 +88,7 @@ class FusionPlan {
     uint32_t index;
   };
   std::vector<Item> Order() const;
-  // Whether a step outside of `group` is among `users`.
+  // Returns whether a step outside of `group` is among `users`.
   bool IsUsedOutside(const std::vector<uint32_t>& users, uint32_t group) const;
 
  private:
@@ -121,10 +121,10 @@ class FusionPlan {
   bool IsView(uint32_t step) const;
   // Gives a tensor that is larger than each of its operands.
   bool Grows(uint32_t step) const;
-  // The device that the group is placed on, "" for the host; nullopt for views alone, which have no place.
+  // Returns the device that the group is placed on, "" for the host; nullopt for views alone, which have no place.
   std::optional<std::string_view> DeviceOfGroup(const FusionGroup& group) const;
   bool ReadsGroup(uint32_t step, uint32_t group) const;
-  // The steps that make the operands of `step`.
+  // Returns the steps that make the operands of `step`.
   std::vector<uint32_t> Producers(uint32_t step) const;
 
   ir::Arena& arena_;

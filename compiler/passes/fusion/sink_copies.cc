@@ -21,7 +21,7 @@ bool FusionPlan::IsCopy(uint32_t step) const {
          (fusion == FusionClass::kInjective || fusion == FusionClass::kBroadcast);
 }
 
-// The group other than `group` that all users of the step are members of.
+// Returns the group other than `group` that all users of the step are members of.
 std::optional<uint32_t> FusionPlan::OnlyReader(uint32_t step, uint32_t group) const {
   std::optional<uint32_t> reader;
   for (uint32_t user : steps_[step].outputs[0].users) {

@@ -19,8 +19,8 @@ constexpr size_t kNoSlot = static_cast<size_t>(-1);
 // Smallest extent of the last axis of what is arranged: readers then still find vectors of neighbours.
 constexpr int64_t kMinRow = 8;
 
-// The axis along which `call` appends to its first operand, if that copies the operand where the joined axis stays
-// behind others; -1 otherwise.
+// Returns the axis along which `call` appends to its first operand, if that copies the operand where the joined axis
+// stays behind others; -1 otherwise.
 int64_t AppendedAxis(const ir::Call& call) {
   const ops::OpDef* op = ir::OpCallee(&call);
   if (op == nullptr || op->name != "concatenate") return -1;

@@ -17,11 +17,11 @@ namespace rvm::passes {
 // if none is. A value of another type counts as one tensor.
 using Layout = std::vector<int64_t>;
 
-// The number of elements of a layout of values of type `type`.
+// Returns the number of elements of a layout of values of type `type`.
 size_t NumLeaves(const ir::Type* type);
 // `type` with the axes in the order of `layout`.
 const ir::Type* Arranged(ir::Arena& arena, const ir::Type* type, const Layout& layout);
-// The axis along which `call`, of `concatenate`, joins tensors of known rank; counted from the front.
+// Returns the axis along which `call`, of `concatenate`, joins tensors of known rank; counted from the front.
 int64_t JoinedAxis(const ir::Call& call);
 
 // The analysis behind lay_out_appends.cc. A slot is a tensor of a variable or of the result of a global function. Slots

@@ -55,7 +55,7 @@ using ir::DynCast;
 using ir::Expr;
 using ir::ExprKind;
 
-// Whether a step may have the expression as an operand or as its callee.
+// Returns whether a step may have the expression as an operand or as its callee.
 bool IsOperand(const Expr* expr) {
   switch (expr->expr_kind) {
     case ExprKind::kConstant:
@@ -77,7 +77,7 @@ bool IsOperand(const Expr* expr) {
   return false;
 }
 
-// The order of axes that makes a tensor with axis `have` in front one with axis `want` in front.
+// Returns the order of axes that makes a tensor with axis `have` in front one with axis `want` in front.
 std::vector<int64_t> Permutation(size_t rank, int64_t have, int64_t want) {
   std::vector<int64_t> from(rank), to(rank), axes;
   for (size_t i = 0; i < rank; ++i) from[i] = to[i] = static_cast<int64_t>(i);
@@ -92,7 +92,7 @@ class LayoutRewriter : public Rewriter {
   LayoutRewriter(ir::Arena& arena, const AppendLayouts& layouts, const Workers& workers)
       : Rewriter(arena), layouts_(layouts), workers_(workers) {}
 
-  // The function with the signature that the layouts give it.
+  // Returns the function with the signature that the layouts give it.
   ir::Function* Worker(const ir::GlobalFunction& global) {
     auto* function = arena_.New<ir::Function>(*global.function);
     for (ir::Var*& param : function->params) param = RewriteBinder(param);
@@ -102,14 +102,14 @@ class LayoutRewriter : public Rewriter {
     return function;
   }
 
-  // A function with the old signature that calls it.
+  // Returns a function with the old signature that calls it.
   ir::Function* Wrapper(const ir::GlobalFunction& global) {
     ir::Function* function = MakeCaller(global);
     function->body = Block(function->body, AsIs(TypeOf(*function).result));
     return function;
   }
 
-  // An expression whose value is used as it was: an operand, or the body of a function literal.
+  // Returns an expression whose value is used as it was: an operand, or the body of a function literal.
   Expr* Rewrite(Expr* expr) override {
     if (expr->expr_kind == ExprKind::kVar) return Operand(expr, AsIs(expr->type));
     return IsOperand(expr) ? RewriteChildren(expr) : Block(expr, AsIs(expr->type));
@@ -138,7 +138,7 @@ class LayoutRewriter : public Rewriter {
     return arena_.New<ir::FuncType>(type.type_params, std::move(params), result, type.constraints);
   }
 
-  // The block with a value of layout `want`.
+  // Returns the block with a value of layout `want`.
   Expr* Block(Expr* expr, const Layout& want) {
     return WithStack([&] {
       std::vector<Binding> chain;
@@ -152,7 +152,7 @@ class LayoutRewriter : public Rewriter {
     });
   }
 
-  // A step with a value of layout `want`; what it needs first is appended to `chain`.
+  // Returns a step with a value of layout `want`; what it needs first is appended to `chain`.
   Expr* Step(Expr* expr, const Layout& want, std::vector<Binding>& chain) {
     std::vector<Binding>* outer = std::exchange(chain_, &chain);
     Expr* result = StepInto(expr, want);
@@ -189,7 +189,7 @@ class LayoutRewriter : public Rewriter {
     return Convert(value, expr->type, have, want);
   }
 
-  // The value as its step gives it; sets the layout that it has.
+  // Returns the value as its step gives it; sets the layout that it has.
   Expr* OwnValue(Expr* expr, const Layout& want, Layout& have) {
     const ir::Builder at = At(expr->span);
     if (const auto* use = DynCast<ir::VarExpr>(expr)) {
@@ -274,7 +274,7 @@ class LayoutRewriter : public Rewriter {
     return At(match.value->span).Tuple(std::move(fields));
   }
 
-  // An operand as a value of layout `want`, again an operand.
+  // Returns an operand as a value of layout `want`, again an operand.
   Expr* Operand(Expr* operand, const Layout& want) { return Named(StepInto(operand, want)); }
 
   Expr* Named(Expr* expr) {

@@ -35,7 +35,7 @@ int64_t SizeOf(const PartialValue& value) {
   return literal.rank() == 0 && literal.dtype().is_integral() ? literal.IntAt(0) : -1;
 }
 
-// Whether a callee may come to more when it knows `value`.
+// Returns whether a callee may come to more when it knows `value`.
 bool IsWorthKnowing(const PartialValue& value) {
   using Kind = PartialValue::Kind;
   switch (value.kind) {

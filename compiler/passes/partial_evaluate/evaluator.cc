@@ -27,7 +27,7 @@ bool AreSame(const PartialValue* a, const PartialValue* b) {
   return a->var != nullptr && a->var == b->var;
 }
 
-// Whether `pattern` matches `value`; null if that is not known.
+// Returns whether `pattern` matches `value`; null if that is not known.
 std::optional<bool> Matches(const ir::Pattern& pattern, const PartialValue& value) {
   using Kind = PartialValue::Kind;
   switch (pattern.kind) {

@@ -35,7 +35,7 @@ class Evaluator {
  public:
   explicit Evaluator(EvaluatedModule& shared) : shared_(shared), arena_(*shared.module.arena) {}
 
-  // The residual function.
+  // Returns the residual function.
   ir::Function* Run(const ir::Function& function);
 
  private:

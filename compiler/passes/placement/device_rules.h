@@ -22,7 +22,7 @@ class DeviceRules {
   // kInvalidArgument for other texts and operators that do not exist.
   static absl::StatusOr<DeviceRules> Parse(std::span<const std::string> texts);
 
-  // The devices that the program uses beside the host, as they are named first.
+  // Returns the devices that the program uses beside the host, as they are named first.
   std::span<const target::DeviceKind* const> kinds() const { return kinds_; }
   // Returns the place of a typed call of an operator (target::PlaceName); "" on the host.
   std::string PlaceOf(const ir::Call& call) const;

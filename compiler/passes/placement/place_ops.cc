@@ -28,14 +28,14 @@ namespace {
 
 using ir::DynCast;
 
-// The call, if it is one of an operator that only says where its argument is; else null.
+// Returns the call, if it is one of an operator that only says where its argument is; else null.
 const ir::Call* AsMark(const ir::Expr* expr) {
   const ops::OpDef* op = ir::OpCallee(expr);
   bool is_mark = op != nullptr && (op->name == "on_device" || op->name == "device_copy");
   return is_mark ? ir::Cast<ir::Call>(expr) : nullptr;
 }
 
-// The virtual device where a mark places the operator that gives its argument; nullopt: nowhere.
+// Returns the virtual device where a mark places the operator that gives its argument; nullopt: nowhere.
 std::optional<std::string> DeviceOfMark(const ir::Call& mark) {
   bool is_copy = ir::OpCallee(&mark)->name == "device_copy";
   if (!is_copy && !mark.attrs.GetBool("constrain_body")) return std::nullopt;

@@ -86,7 +86,7 @@ Expr* ValueConverter::Field(const Expr* value, size_t index) {
 
 // ---- boxes
 
-// The type that a box records. Null for values with identity, which cannot be converted.
+// Returns the type that a box records. Null for values with identity, which cannot be converted.
 const Type* ValueConverter::BoxedForm(const Type* type) {
   if (types_.Origin(type) != nullptr || type->type_kind == ir::TypeKind::kRef) {
     bool is_fixed = !absl::StrContains(types_.KeyOf(type), universal_->name);

@@ -25,15 +25,16 @@ class ValueConverter {
   ValueConverter(ir::Arena& arena, PolymorphicTypes& types, ir::AdtDef* universal)
       : arena_(arena), types_(types), universal_(universal) {}
 
-  // The value in the form of `to`; itself if it has that. Refuses, then or when the functions are made, what cannot be
-  // converted: a reference, since others may hold it.
+  // Returns the value in the form of `to`; itself if it has that. Refuses, then or when the functions are made, what
+  // cannot be converted: a reference, since others may hold it.
   ir::Expr* Convert(ir::Expr* value, const ir::Type* to);
-  // The pattern for values of the form `type`. Appends the variables that it cannot bind itself, with what they are.
+  // Returns the pattern for values of the form `type`. Appends the variables that it cannot bind itself, with what they
+  // are.
   ir::Pattern* ConvertPattern(const ir::Pattern& pattern, const ir::Type* type, std::vector<Binding>& converted);
   bool SameValues(const ir::Type* a, const ir::Type* b) { return types_.SameValues(a, b); }
-  // The type with `?` for dims that are not constant.
+  // Returns the type with `?` for dims that are not constant.
   const ir::Type* Closed(const ir::Type* type);
-  // The functions that the conversions so far call.
+  // Returns the functions that the conversions so far call.
   std::vector<ir::GlobalFunction> MakeFunctions();
 
  private:

@@ -66,7 +66,7 @@ class ParamGraph {
     WithStack([&] { ir::ForEachPart(type, [&](const Type* part) { AddUsesIn(part); }); });
   }
 
-  // The parameters on a cycle with a growing edge.
+  // Returns the parameters on a cycle with a growing edge.
   TypeParamSet Endless() {
     std::vector<const TypeParam*> starts;
     for (const auto& [param, node] : nodes_) starts.push_back(param);

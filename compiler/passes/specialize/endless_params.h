@@ -15,8 +15,8 @@ using TypeParamSet = absl::flat_hash_set<const ir::TypeParam*>;
 void ForEachTypeParam(const ir::Type* type, const TypeParamSet& skip,
                       absl::FunctionRef<void(const ir::TypeParam*, bool is_inside)> visit);
 
-// The parameters of kind Type, of types and functions, that come back to themselves larger: `A` of a type with a field
-// `T[(A, A)]`, and of a function that calls itself, perhaps through others, at `(A, A)`. Takes a typed module.
+// Returns the parameters of kind Type, of types and functions, that come back to themselves larger: `A` of a type with
+// a field `T[(A, A)]`, and of a function that calls itself, perhaps through others, at `(A, A)`. Takes a typed module.
 TypeParamSet FindEndlessParams(const ir::Module& module);
 
 }  // namespace rvm::passes

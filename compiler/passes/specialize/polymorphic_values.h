@@ -53,27 +53,27 @@ class PolymorphicTypes : private ir::TypeMapper {
   // Sets the place in the program of the type that is lowered next, for errors. Keeps the last one if invalid.
   void set_place(ir::Span place) { place_ = place.valid() ? place : place_; }
 
-  // The type without polymorphic function types. Fails if a type parameter is left in it.
+  // Returns the type without polymorphic function types. Fails if a type parameter is left in it.
   const ir::Type* Lower(const ir::Type* type) { return Map(type); }
   ir::TypeArg Lower(const ir::TypeArg& arg) { return Map(arg); }
-  // The constructor of the lowered type; itself if that is the same.
+  // Returns the constructor of the lowered type; itself if that is the same.
   const ir::Constructor* Lower(const ir::Constructor* constructor) const;
   // ADTs that lowering made.
   const std::vector<ir::AdtDef*>& adts() const { return new_adts_; }
 
   // Returns the parameters of `type` in `instance`, a type of its form; nullopt if it does not determine them.
   std::optional<PolymorphicInstance> Solve(const ir::FuncType& type, const ir::Type* instance);
-  // The index among the instances of `type`. REQUIRES: AsPolymorphic(type); `instance` is lowered.
+  // Returns the index among the instances of `type`. REQUIRES: AsPolymorphic(type); `instance` is lowered.
   size_t Demand(const ir::FuncType& type, PolymorphicInstance instance);
   const std::vector<PolymorphicInstance>& InstancesOf(const ir::FuncType& type);
-  // The type of an instance, lowered.
+  // Returns the type of an instance, lowered.
   const ir::Type* InstanceType(const ir::FuncType& type, const PolymorphicInstance& instance);
   // Returns the function type that a lowered tuple type stands for, or null.
   const ir::FuncType* Origin(const ir::Type* lowered) const;
 
   // Two lowered types have the same values: equal but for dims that are not constant.
   bool SameValues(const ir::Type* a, const ir::Type* b) { return a == b || KeyOf(a) == KeyOf(b); }
-  // The same for types with the same values.
+  // Returns the same for types with the same values.
   std::string KeyOf(const ir::Type* type);
 
  private:

@@ -195,7 +195,7 @@ absl::Status Specializer::DemandEntry(const std::string& name) {
   return absl::OkStatus();
 }
 
-// Whether to copy the function for this extent. An extent that its arguments do not determine must be static.
+// Returns whether to copy the function for this extent. An extent that its arguments do not determine must be static.
 bool Specializer::IsStaticIn(const ir::GlobalFunction& global, const TypeParam& param, const Dim& extent) {
   if (!extent.is_const()) return false;
   if (counts_[&global] < kMaxStaticInstances && extent.constant() <= kMaxStaticExtent) return true;
@@ -258,7 +258,7 @@ ir::Function* Specializer::WithTypeParams(const ir::Function& function, std::vec
   return copy;
 }
 
-// A function literal whose type parameters the current scope replaces.
+// Returns a function literal whose type parameters the current scope replaces.
 ir::Function* Specializer::CopyLiteral(const ir::Function& function, const std::vector<const TypeParam*>& dims) {
   std::vector<const TypeParam*> type_params = ShapeVars(function.type_params);
   type_params.insert(type_params.end(), dims.begin(), dims.end());
@@ -363,7 +363,7 @@ ir::Var* Specializer::DemandLocal(const ir::Var* of, const ir::Type* type, ir::S
 
 // ---- polymorphic functions as values
 
-// The instance of a polymorphic value that its use asks for.
+// Returns the instance of a polymorphic value that its use asks for.
 Expr* Specializer::InstanceOf(Expr* value, const ir::FuncType& own, const ir::Type* use) {
   std::optional<PolymorphicInstance> instance = types_.Solve(own, use);
   if (!instance) {
@@ -497,7 +497,7 @@ Expr* Specializer::EtaExpand(Expr* callee, const Expr* original) {
 
 // ---- operators on what were type parameters
 
-// An operator whose result type inference knew only in terms of the type parameters.
+// Returns an operator whose result type inference knew only in terms of the type parameters.
 Expr* Specializer::CheckOperator(ir::Call* call) {
   const ops::OpDef& op = *ir::OpCallee(call);
   absl::StatusOr<const ir::Type*> own =

@@ -20,8 +20,8 @@ constexpr size_t kMaxParams = 16;
 // Fields of a result. Each is copied at every return.
 constexpr size_t kMaxFields = 8;
 
-// Whether the function would check the extents of a parameter of this type when it is entered. Those of fields of
-// tuples are not checked, so such tuples stay whole.
+// Returns whether the function would check the extents of a parameter of this type when it is entered. Those of fields
+// of tuples are not checked, so such tuples stay whole.
 bool HasNamedExtent(const ir::Type* type) {
   const auto* tensor = DynCast<ir::TensorType>(type);
   if (tensor == nullptr || !tensor->shape.is_dims()) return false;

@@ -37,7 +37,7 @@ class Unboxer : public Rewriter {
   Unboxer(ir::Arena& arena, const UnboxPlan& plan, const Workers& workers)
       : Rewriter(arena), plan_(plan), workers_(workers) {}
 
-  // The function with the signature that the plan gives it.
+  // Returns the function with the signature that the plan gives it.
   ir::Function* Worker(const ir::GlobalFunction& global) {
     auto* function = arena_.New<ir::Function>(*global.function);
     function->params.clear();
@@ -61,7 +61,7 @@ class Unboxer : public Rewriter {
     return function;
   }
 
-  // A function with the old signature that calls it.
+  // Returns a function with the old signature that calls it.
   ir::Function* Wrapper(const ir::GlobalFunction& global) {
     ir::Function* function = MakeCaller(global);
     function->body = Rewrite(function->body);

@@ -22,8 +22,9 @@ using ir::DynCast;
 using ir::Expr;
 using ir::ExprKind;
 
-// Whether a value of type `a` may flow to a location of type `b`: the types are equal up to extents. Extents are
-// checked when the program runs (check_extents), so two that differ are an error of the program, not of the compiler.
+// Returns whether a value of type `a` may flow to a location of type `b`: the types are equal up to extents. Extents
+// are checked when the program runs (check_extents), so two that differ are an error of the program, not of the
+// compiler.
 bool MayFlow(const ir::Type* a, const ir::Type* b);
 
 bool AllMayFlow(const std::vector<const ir::Type*>& a, const std::vector<const ir::Type*>& b) {

@@ -43,7 +43,7 @@ class Broken {
     }
     RVM_UNREACHABLE("no main");
   }
-  // The `index`-th node of its kind in `@main`, parents first.
+  // Returns the `index`-th node of its kind in `@main`, parents first.
   template <typename T>
   T* Node(size_t index = 0) {
     T* result = nullptr;

@@ -127,7 +127,7 @@ void BlockTileEmitter::Store(llvm::ArrayRef<Value*> values, Value* buffer) {
   columns_.Store(values.drop_front(rows_.copies()), buffer);
 }
 
-// The elements at a depth of the step that a thread multiplies: `count` of them, in groups.
+// Returns the elements at a depth of the step that a thread multiplies: `count` of them, in groups.
 std::vector<Value*> BlockTileEmitter::LoadLines(StagingEmitter& side, Value* place, int64_t count, int64_t group,
                                                 Value* buffer, int64_t depth) {
   int64_t apart = side.staging().lines / (count / group);
@@ -156,7 +156,7 @@ std::vector<Value*> BlockTileEmitter::SumUp(std::vector<Value*> sums, Value* buf
   return sums;
 }
 
-// The words of a factor that a thread has for one instruction, of lines from `line` on.
+// Returns the words of a factor that a thread has for one instruction, of lines from `line` on.
 std::vector<Value*> BlockTileEmitter::LoadFragment(StagingEmitter& side, Value* line, int64_t lines, Value* buffer,
                                                    int64_t word) {
   std::vector<Value*> words;

@@ -7,8 +7,8 @@
 
 namespace rvm::codegen {
 
-// Whether the kernel is a few instructions: it takes at most 16 steps, for the elements of its results and the terms of
-// its sums.
+// Returns whether the kernel is a few instructions: it takes at most 16 steps, for the elements of its results and the
+// terms of its sums.
 bool IsSmall(const KernelRequest& request);
 
 // Emits the function `request.symbol`, an RvmKernel, and those that it calls.

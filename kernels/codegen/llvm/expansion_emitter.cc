@@ -45,8 +45,8 @@ class ExpansionEmitter {
     return b_.CreateVectorSplat(lanes_, b_.CreateIntCast(scalar, b_.getInt32Ty(), e->dtype.is_int()));
   }
 
-  // A float32 that depends on four bits alone, as one permutation of a table; null if it is something else, or the
-  // lanes are not 16.
+  // Returns a float32 that depends on four bits alone, as one permutation of a table; null if it is something else, or
+  // the lanes are not 16.
   Value* EmitLookup(const Expr& e) {
     if (is_table_ || lanes_ != kTableSize || e.dtype() != kFloat32) return nullptr;
     const ExprNode* code = nullptr;
@@ -67,13 +67,13 @@ class ExpansionEmitter {
     return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_sf_512, {}, {table, Emit(code->operands[0])});
   }
 
-  // Whether the node has no more than the four lowest bits of its first operand.
+  // Returns whether the node has no more than the four lowest bits of its first operand.
   static bool IsCode(const ExprNode& e) {
     return e.kind == ExprKind::kBinary && e.binary == BinaryOp::kAnd && e.operands[1]->kind == ExprKind::kIntConst &&
            e.operands[1]->int_value > 0 && e.operands[1]->int_value < kTableSize;
   }
 
-  // Whether `e` reads elements that `code` does not.
+  // Returns whether `e` reads elements that `code` does not.
   static bool ReadsBeside(const Expr& e, const ExprNode* code) {
     if (e.get() == code) return false;
     if (e->kind == ExprKind::kRead) return true;

@@ -59,7 +59,7 @@ std::vector<Value*> ExprEmitter::LoadVector(DataType dtype, Value* pointer, Valu
   return values;
 }
 
-// The value of a small float, from its bits, and its bits, from a value.
+// Returns the value of a small float, from its bits, and its bits, from a value.
 Value* ExprEmitter::FromBits(DataType dtype, Value* bits) {
   if (dtype == kBFloat16) return EmitBFloatToFloat(b_, bits);
   if (dtype == kFloat16 && target_.has_half_conversions) return EmitHalfToFloat(b_, bits);
@@ -479,8 +479,8 @@ Value* ExprEmitter::EmitFloatRemainder(Value* x, Value* y) {
   return EmitChoice(b_, b_.CreateNot(fits), [&] { return std::vector<Value*>{CallImport("fmod", {x, y})}; }, {rest})[0];
 }
 
-// The quotient of integers, truncated. `y` is not 0. Of narrow integers in floating point, which has vectors: their
-// quotients, unless they are integers, differ from these by more than rounding.
+// Returns the quotient of integers, truncated. `y` is not 0. Of narrow integers in floating point, which has vectors:
+// their quotients, unless they are integers, differ from these by more than rounding.
 Value* ExprEmitter::EmitSignedQuotient(Value* x, Value* y) {
   unsigned bits = x->getType()->getIntegerBitWidth();
   if (bits > 32 || llvm::isa<llvm::Constant>(y) || !target_.has_vectors) return b_.CreateSDiv(x, y);

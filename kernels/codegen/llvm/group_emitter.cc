@@ -75,8 +75,8 @@ void GroupEmitter::Begin(const std::string& name) {
   }
 }
 
-// The address of row 0 of a tensor: nests number rows from there. Of a local tensor only the block from row `begin` on
-// is in memory, so the address lies outside it; no function sees that, because nests are not inlined.
+// Returns the address of row 0 of a tensor: nests number rows from there. Of a local tensor only the block from row
+// `begin` on is in memory, so the address lies outside it; no function sees that, because nests are not inlined.
 Value* GroupEmitter::PointerOf(const te::Tensor& tensor, Value* begin) {
   Value* pointer = pointers_.at(tensor.get());
   for (const NestGroup::Local& local : group_.local) {

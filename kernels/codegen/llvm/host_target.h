@@ -17,9 +17,9 @@ absl::StatusOr<const llvm::Target*> FindBackend(const std::string& triple);
 std::string BaselineCpu(const std::string& triple);
 // LLVM's name of the target's CPU.
 std::string TunedCpu(const HostTarget& target);
-// The target's features, and those of LLVM that state what is fast, which no CPU has or lacks.
+// Returns the target's features, and those of LLVM that state what is fast, which no CPU has or lacks.
 std::string TunedFeatures(const HostTarget& target);
-// The code generator for position-independent code. `opt_level`: 0..3.
+// Returns the code generator for position-independent code. `opt_level`: 0..3.
 absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const HostTarget& target, int opt_level);
 
 }  // namespace rvm::codegen

@@ -19,7 +19,7 @@ class IndexEmitter {
   llvm::Value* Quotient(llvm::Value* x, int64_t y) { return b_.CreateUDiv(x, Number(y)); }
   llvm::Value* Remainder(llvm::Value* x, int64_t y) { return b_.CreateURem(x, Number(y)); }
 
-  // A zero that the optimiser does not see.
+  // Returns a zero that the optimiser does not see.
   llvm::Value* HiddenZero();
 
   // The positions of the axes at that number, the last axis fastest.

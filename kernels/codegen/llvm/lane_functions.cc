@@ -62,7 +62,7 @@ MathTarget FactsOf(const llvm::Function& function) {
                         llvm::is_contained(list, "+avx512vl")};
 }
 
-// The function for numbers that are not near, out of line: its many constants then are no burden to the loop.
+// Returns the function for numbers that are not near, out of line: its many constants then are no burden to the loop.
 llvm::Function* FarFunction(llvm::CallInst& call, LaneFunction function) {
   std::string name = absl::StrCat(Abseil(call.getCalledFunction()->getName()), ".far");
   llvm::Function& user = *call.getFunction();
@@ -84,7 +84,8 @@ llvm::Function* FarFunction(llvm::CallInst& call, LaneFunction function) {
   return far;
 }
 
-// The power of positive finite numbers with finite exponents; where a lane has others, code for all cases follows.
+// Returns the power of positive finite numbers with finite exponents; where a lane has others, code for all cases
+// follows.
 Value* EmitUsualPower(IRBuilder<>& b, llvm::CallInst& call, const MathTarget& target) {
   Value *x = call.getArgOperand(0), *y = call.getArgOperand(1);
   UsualPower usual = EmitPowerOfMagnitude(b, x, y, target);

@@ -59,7 +59,8 @@ UsualPower EmitPowerOfMagnitude(llvm::IRBuilder<>& b, llvm::Value* x, llvm::Valu
 llvm::Value* EmitSpecialPowers(llvm::IRBuilder<>& b, llvm::Value* x, llvm::Value* y, llvm::Value* of_magnitude);
 llvm::Value* EmitPower(llvm::IRBuilder<>& b, llvm::Value* x, llvm::Value* y, const MathTarget& target = {});
 
-// The bits of small floats (base/element.h), as integers of their width, from and to float, rounding to nearest even.
+// Returns the bits of small floats (base/element.h), as integers of their width, from and to float, rounding to nearest
+// even.
 llvm::Value* EmitBitsToFloat(llvm::IRBuilder<>& b, llvm::Value* bits, const FloatFormat& format);
 llvm::Value* EmitFloatToBits(llvm::IRBuilder<>& b, llvm::Value* x, const FloatFormat& format);
 llvm::Value* EmitBFloatToFloat(llvm::IRBuilder<>& b, llvm::Value* bits);

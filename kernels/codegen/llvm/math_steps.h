@@ -83,7 +83,7 @@ inline NormalParts SplitNormal(IRBuilder<>& b, Value* x) {
   return {b.CreateBitCast(mantissa, x->getType()), exponent};
 }
 
-// Whether x is a vector that AVX-512 has instructions for.
+// Returns whether x is a vector that AVX-512 has instructions for.
 inline bool HasVectorInstructions(Value* x) {
   auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
   return vector != nullptr && (vector->getNumElements() == 8 || vector->getNumElements() == 16);
@@ -124,7 +124,7 @@ inline Value* ScaleByInstruction(IRBuilder<>& b, Value* x, Value* n) {
   return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_256, {}, {x, n, undefined, b.getInt8(0xff)});
 }
 
-// The vector of `element` with the lanes of x; `element` itself for a scalar.
+// Returns the vector of `element` with the lanes of x; `element` itself for a scalar.
 inline llvm::Type* Like(Value* x, llvm::Type* element) {
   auto* vector = llvm::dyn_cast<llvm::VectorType>(x->getType());
   return vector == nullptr ? element : llvm::VectorType::get(element, vector->getElementCount());

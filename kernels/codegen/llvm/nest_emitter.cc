@@ -107,7 +107,7 @@ void NestEmitter::CollectTensors() {
   }
 }
 
-// Whether the tensor shares its memory with another that this nest accesses.
+// Returns whether the tensor shares its memory with another that this nest accesses.
 bool NestEmitter::MayOverlap(const te::Tensor& tensor) const {
   for (const schedule::Reuse& reuse : schedule_.reuses) {
     if (&schedule_.nests[reuse.nest] != &nest_) continue;
@@ -243,7 +243,7 @@ void NestEmitter::EmitAxes(size_t axis, size_t count, llvm::function_ref<void()>
   }
 }
 
-// Whether the result is so large in this call that its stores bypass the caches; null: never.
+// Returns whether the result is so large in this call that its stores bypass the caches; null: never.
 Value* NestEmitter::Streams() {
   if (!nest_.streamed) return nullptr;
   auto is_least = [&](const Dim& dim, int64_t least) {

@@ -42,7 +42,7 @@ Value* Log2(IRBuilder<>& b, Value* x) {
 constexpr float kInverse[16] = {1,       0.90625F, 0.875F,  0.8125F, 0.78125F, 0.75F,   0.71875F, 0.6875F,
                                 1.3125F, 1.25F,    1.1875F, 1.1875F, 1.125F,   1.0625F, 1.0625F,  1};
 
-// The elements at indices whose low four bits count.
+// Returns the elements at indices whose low four bits count.
 Value* LookUp(IRBuilder<>& b, Value* index, llvm::ArrayRef<llvm::Constant*> table) {
   llvm::Constant* all = llvm::ConstantVector::get(table);
   auto* lanes = llvm::dyn_cast<llvm::FixedVectorType>(index->getType());

@@ -59,7 +59,7 @@ class GridEntryEmitter {
   GridEntryEmitter(llvm::Module& module, const Schedule& schedule)
       : module_(module), schedule_(schedule), b_(module.getContext()), e_(b_, schedule.target) {}
 
-  // The entry, and the functions of its nests.
+  // Returns the entry, and the functions of its nests.
   std::vector<llvm::Function*> Run(const schedule::NestGroup& launch);
 
   // Returns what the launch passes to the entry. Once, after Run.
@@ -269,7 +269,7 @@ std::vector<llvm::Function*> GridEntryEmitter::Run(const schedule::NestGroup& la
   return made;
 }
 
-// The name of a function that is called but does not exist on a GPU; "": there is none.
+// Returns the name of a function that is called but does not exist on a GPU; "": there is none.
 std::string MissingFunction(const llvm::Function& function) {
   for (const llvm::BasicBlock& block : function) {
     for (const llvm::Instruction& instruction : block) {

@@ -73,7 +73,7 @@ Value* ReduceEmitter::Fold(Value* best, Value* value) {
   return Combined(best, value);
 }
 
-// Whether the value replaces the best one. Of equal ones the first, or the last, is the best.
+// Returns whether the value replaces the best one. Of equal ones the first, or the last, is the best.
 Value* ReduceEmitter::IsBetter(Value* value, Value* best, Value* is_later) {
   bool maximum = reduce_.reduce == ReduceOp::kArgMax || reduce_.reduce == ReduceOp::kArgMaxLast;
   bool last = reduce_.reduce == ReduceOp::kArgMaxLast || reduce_.reduce == ReduceOp::kArgMinLast;

@@ -15,7 +15,7 @@ class ReduceEmitter {
  public:
   ReduceEmitter(llvm::IRBuilder<>& builder, ExprEmitter& emitter, const te::ExprNode& reduce);
 
-  // The partial result of no elements, which is also the result of none.
+  // Returns the partial result of no elements, which is also the result of none.
   std::vector<llvm::Value*> Initial();
   // Takes in the element at the position that is bound. `position`: its number; null: it follows all those before.
   std::vector<llvm::Value*> Combine(const std::vector<llvm::Value*>& carried, llvm::Value* position = nullptr);

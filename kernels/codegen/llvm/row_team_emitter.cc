@@ -138,7 +138,7 @@ void RowTeamEmitter::FindTied() {
   }
 }
 
-// Whether the tensor shares its memory with another one of the group.
+// Returns whether the tensor shares its memory with another one of the group.
 bool RowTeamEmitter::MayOverlap(const te::Tensor& tensor) const {
   for (const schedule::Reuse& reuse : schedule_.reuses) {
     if (reuse.nest < group_.first || reuse.nest >= group_.first + group_.count) continue;
@@ -192,14 +192,15 @@ void RowTeamEmitter::BindRow() {
   i_.Bind(team_.rows, i_.Decode(team_.rows, row));
 }
 
-// Whether the thread has elements of the step; null if it does.
+// Returns whether the thread has elements of the step; null if it does.
 Value* RowTeamEmitter::IsThere(int64_t step) {
   if (team_.is_whole() || step + 1 < team_.steps) return nullptr;
   Value* begin = i_.Plus(first_, step * team_.threads * team_.vector);
   return b_.CreateICmpULT(begin, i_.Number(team_.elements()));
 }
 
-// The position in the row of an element of a step, counted from `base`. Beyond the end it is in the last vector.
+// Returns the position in the row of an element of a step, counted from `base`. Beyond the end it is in the last
+// vector.
 Value* RowTeamEmitter::ElementAt(Value* base, int64_t step, int64_t within) {
   int64_t offset = step * team_.threads * team_.vector;
   if (team_.is_whole() || step + 1 < team_.steps) return i_.Plus(base, offset + within);

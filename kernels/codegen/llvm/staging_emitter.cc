@@ -62,7 +62,7 @@ void StagingEmitter::FindThread(Value* thread) {
   }
 }
 
-// A load, at the depth and line that are bound.
+// Returns a load, at the depth and line that are bound.
 std::vector<Value*> StagingEmitter::LoadLine() {
   std::vector<Value*> values;
   auto emit = [&] {
@@ -94,7 +94,7 @@ std::vector<Value*> StagingEmitter::LoadLine() {
   return values;
 }
 
-// The loads of all lines at a depth.
+// Returns the loads of all lines at a depth.
 std::vector<Value*> StagingEmitter::LoadAt(Value* depth) {
   std::vector<Value*> values;
   e_.OpenScope();
@@ -123,7 +123,7 @@ std::vector<Value*> StagingEmitter::Load(Value* first, Value* end) {
   return values;
 }
 
-// The words of a unit, whose values are those of its loads, one after the other.
+// Returns the words of a unit, whose values are those of its loads, one after the other.
 std::vector<Value*> StagingEmitter::Words(llvm::ArrayRef<Value*> unit) {
   if (!mma_dtype_ || staging_.is_verbatim) return unit.vec();
   // From one element of a word to the next.

@@ -46,14 +46,14 @@ class StagingEmitter {
   // Number of values that Load returns.
   size_t copies() const;
   void Store(llvm::ArrayRef<llvm::Value*> values, llvm::Value* buffer);
-  // The place of a word in shared memory.
+  // Returns the place of a word in shared memory.
   llvm::Value* Place(llvm::Value* buffer, llvm::Value* line, llvm::Value* depth_word);
 
  private:
   int64_t depth_units() const { return staging_.depth_words * staging_.pack / staging_.unit_depth(); }
   int64_t depth_units_at_once() const { return schedule::kBlockThreads / staging_.line_threads; }
   int64_t load_depth() const { return staging_.along_depth ? staging_.vector : 1; }
-  // The values that a load returns.
+  // Returns the values that a load returns.
   int64_t load_values() const { return staging_.vector / (staging_.is_verbatim ? staging_.pack : 1); }
   std::vector<llvm::Value*> LoadAt(llvm::Value* depth);
   std::vector<llvm::Value*> LoadLine();

@@ -21,7 +21,7 @@ struct BlockSite {
 
 llvm::Value* EmitThread(llvm::IRBuilder<>& b);  // i64: its number in the block
 void EmitBarrier(llvm::IRBuilder<>& b);
-// An array in the memory that the block shares.
+// Returns an array in the memory that the block shares.
 llvm::Value* SharedArray(llvm::Module& module, llvm::Type* type, int64_t elements);
 
 // `finish` emits what follows the reduction at one position, whose axes are bound, given its result.

@@ -111,7 +111,7 @@ int64_t TileEmitter::CostOfSums(size_t axis) const {
   return cost;
 }
 
-// The position of the bound variables of `axes` in row-major order.
+// Returns the position of the bound variables of `axes` in row-major order.
 Value* TileEmitter::Linear(const std::vector<size_t>& axes) {
   Value* linear = I64(0);
   for (size_t axis : axes) {
@@ -153,7 +153,8 @@ TileEmitter::Panel TileEmitter::BeginPanel(Value* index, bool loads_vectors) {
   return panel;
 }
 
-// The first element of a constant in the panel of that number, at the bound position of the loops around the tile.
+// Returns the first element of a constant in the panel of that number, at the bound position of the loops around the
+// tile.
 Value* TileEmitter::SourceBase(const Tile::Source& source, Value* panel) {
   int64_t depth = t_.panel();
   for (const schedule::StridedAxis& axis : source.layout.depth) depth *= axis.extent;
@@ -162,7 +163,7 @@ Value* TileEmitter::SourceBase(const Tile::Source& source, Value* panel) {
   return b_.CreateInBoundsGEP(e_.MemoryType(source.tensor.dtype()), e_.pointers.at(source.tensor.get()), first);
 }
 
-// The vectors that are computed from constants, at the bound position of the depth.
+// Returns the vectors that are computed from constants, at the bound position of the depth.
 Values TileEmitter::Expand(const Expr& expansion, const Panel& panel) {
   Values vectors;
   for (int64_t v = 0; v < t_.vectors; ++v) {
@@ -278,7 +279,7 @@ Value* TileEmitter::EmitGroup(Value* k, int64_t positions) {
   return group;
 }
 
-// The factor in each lane; of a group, that many positions from `k` on, and zeros.
+// Returns the factor in each lane; of a group, that many positions from `k` on, and zeros.
 Value* TileEmitter::EmitBroadcast(Value* k, int64_t positions) {
   auto lanes = static_cast<unsigned>(t_.lanes);
   if (t_.depth_step == 1) return b_.CreateVectorSplat(lanes, e_.Emit(t_.broadcast));
@@ -288,7 +289,7 @@ Value* TileEmitter::EmitBroadcast(Value* k, int64_t positions) {
   return t_.depth_step == 4 ? splat : b_.CreateBitCast(splat, llvm::FixedVectorType::get(b_.getInt16Ty(), 2 * lanes));
 }
 
-// The upper bit of each byte.
+// Returns the upper bit of each byte.
 Value* TileEmitter::SignBits() {
   return b_.CreateVectorSplat(static_cast<unsigned>(t_.lanes), b_.getInt32(0x80808080));
 }
@@ -420,7 +421,7 @@ Values TileEmitter::EmitInnermost(Value* row, int64_t height, const Panel& panel
       b_, last, end, 1, std::move(sums), [&](Value* k, const Values& carried) { return steps(k, 1, carried); }, hints);
 }
 
-// The axes of the depth from `axis` on, whose sums are multiplied by the scale.
+// Returns the axes of the depth from `axis` on, whose sums are multiplied by the scale.
 Values TileEmitter::EmitScaled(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums) {
   Values inner(sums.size(), llvm::Constant::getNullValue(vector_));
   inner = EmitDepth(axis, row, height, panel, std::move(inner));
@@ -445,7 +446,7 @@ Values TileEmitter::EmitDepth(size_t axis, Value* row, int64_t height, const Pan
                            {.keep_rolled = true});
 }
 
-// The sums of all strands, one after the other.
+// Returns the sums of all strands, one after the other.
 Values TileEmitter::EmitStrands(Value* row, int64_t height, const Panel& panel) {
   auto size = static_cast<size_t>(NumSums(height) * t_.Strands(height));
   Values sums(size, llvm::Constant::getNullValue(vector_));
@@ -580,7 +581,7 @@ void TileEmitter::EmitTiles(Value* row, Value* height, const std::vector<int64_t
                     });
 }
 
-// The element of the result as a product of vectors along the depth.
+// Returns the element of the result as a product of vectors along the depth.
 Value* TileEmitter::EmitDot(Value* row, Value* column) {
   const Tile::FewRows& few = *t_.few;
   Value* sum = nullptr;

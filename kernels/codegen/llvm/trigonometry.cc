@@ -42,8 +42,8 @@ constexpr double kParts[] = {0x1.45f306dp-1, 0x1.9391054p-30, 0x1.4fe13abp-59, 0
 constexpr double kLeft[] = {0x1.9391054a7f09dp-30, 0x1.4fe13abe8fa9ap-59, 0x1.d1f534ddc0db6p-88, 0x1.b81b6c52b3279p-117,
                             0x1.5993c439041fep-148};
 
-// The part of 2 / pi at `place` for small numbers, a later one for greater ones: products of a float of 2^54 or more
-// with the first part, of 2^83 or more with the second one, of 2^112 or more with the third one are whole turns.
+// Returns the part of 2 / pi at `place` for small numbers, a later one for greater ones: products of a float of 2^54 or
+// more with the first part, of 2^83 or more with the second one, of 2^112 or more with the third one are whole turns.
 Value* PartFor(IRBuilder<>& b, Value* magnitude, std::span<const double> parts, size_t place) {
   Value* part = Float(magnitude, parts[place]);
   for (size_t k = 1; k < 4; ++k) {
@@ -88,7 +88,7 @@ Value* HasBit(IRBuilder<>& b, Value* like, Value* n, int64_t bit) {
   return b.CreateICmpNE(b.CreateAnd(n, Int(like, bit)), Int(like, 0));
 }
 
-// The sine of so many quarter turns more.
+// Returns the sine of so many quarter turns more.
 Value* SinOf(IRBuilder<>& b, Value* x, int64_t quarters) {
   Angle angle = Reduce(b, x);
   Value* n = b.CreateAdd(angle.quarter, Int(x, quarters));

@@ -24,12 +24,12 @@ Message MakeNode(std::string_view op, std::vector<std::string_view> inputs, std:
                  std::vector<Message> attributes = {});
 Message IntAttribute(std::string_view name, int64_t value);
 Message GraphAttribute(std::string_view name, const Message& graph);
-// A graph's input or output; extents are numbers or names.
+// Returns a graph's input or output; extents are numbers or names.
 Message ValueOf(std::string_view name, int32_t data_type, std::vector<std::string_view> shape);
 Message Int64Tensor(std::string_view name, std::vector<int64_t> values);
 Message MakeGraph(std::vector<Message> nodes, std::vector<Message> inputs, std::vector<Message> outputs,
                   std::vector<Message> initializers = {});
-// The bytes of a model of that graph, of opset 18.
+// Returns the bytes of a model of that graph, of opset 18.
 std::string MakeModel(const Message& graph);
 
 }  // namespace rvm::onnx::testing
