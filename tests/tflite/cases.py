@@ -170,12 +170,12 @@ def fully_connected(d):
     d.graph.node("FULLY_CONNECTED", [x, weights, d.bias(out, scales)], [y], options("FullyConnected", fusedActivationFunction=d.activation()))
 
 
-@family((FLOAT, "int8"))
+@family((FLOAT, "int8", "int16"))
 def batch_matmul(d):
     batch, m, k, n = d.extent(3), d.extent(5), d.extent(9), d.extent(5)
     turns = d.pick(True, False), d.pick(True, False)
     x, y = d.input([batch, *((k, m) if turns[0] else (m, k))]), d.input([batch, *((n, k) if turns[1] else (k, n))])
-    form = {} if d.dtype == FLOAT else {"scale": d.scale_of(x) * d.scale_of(y) * 60 * np.sqrt(k), "zero": 3}
+    form = {} if d.dtype == FLOAT else {"scale": d.scale_of(x) * d.scale_of(y) * 60 * np.sqrt(k), "zero": 3} if d.dtype == "int8" else {"scale": d.scale_of(x) * d.scale_of(y) * 15000 * np.sqrt(k), "zero": 0}
     d.graph.node("BATCH_MATMUL", [x, y], [d.output([batch, m, n], form)], options("BatchMatMul", adjX=turns[0], adjY=turns[1]))
 
 

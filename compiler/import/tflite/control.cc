@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -141,10 +141,11 @@ Operands Call(NodeContext& c) {
 // Gives variables their first values. State has that of the caller of @main instead.
 Operands CallOnce(NodeContext& c) {
   std::vector<Variable>& variables = c.importer().variables();
-  const std::vector<Variable> before = variables;
+  Operands before;
+  for (const Variable& variable : variables) before.push_back(variable.value);
   c.Body(GraphOption(c, 0), {});
   for (size_t i = 0; i < variables.size(); ++i) {
-    if (variables[i].is_state) variables[i].value = before[i].value;
+    if (variables[i].is_state) variables[i].value = before[i];
   }
   return {};
 }
@@ -157,6 +158,9 @@ Operands VarHandle(NodeContext& c) {
 
 Variable* VariableOf(NodeContext& c) {
   const int64_t number = c.Int(0, "variable");
+  if (!c.failed() && (number < 0 || std::cmp_greater_equal(number, c.importer().variables().size()))) {
+    c.Fail("its first input is no variable");
+  }
   return c.failed() ? nullptr : &c.importer().variable(static_cast<size_t>(number));
 }
 

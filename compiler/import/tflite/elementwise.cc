@@ -143,7 +143,7 @@ constexpr OperatorRow kRows[] = {
     {"ATAN2", Binary, "atan2"},
     {"BITCAST", Bitcast},
     {"BITWISE_XOR", Binary, "bitwise_xor"},
-    {"CAST", Cast},
+    Moves("CAST", Cast),
     {"CEIL", Unary, "ceil"},
     {"COS", Unary, "cos"},
     {"DEQUANTIZE", Dequantize},

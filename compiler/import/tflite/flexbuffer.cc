@@ -51,8 +51,12 @@ class Reader {
     return 0;
   }
   std::string Key(uint64_t at) {
+    constexpr size_t kMaxKey = 256;
     std::string key;
-    while (Holds(at, 1) && bytes_[at] != 0) key += static_cast<char>(bytes_[at++]);
+    while (Holds(at, 1) && bytes_[at] != 0) {
+      if (key.size() == kMaxKey) failed_ = true;
+      key += static_cast<char>(bytes_[at++]);
+    }
     return key;
   }
   std::optional<double> Number(uint64_t at, uint64_t width, int packed) {

@@ -109,15 +109,16 @@ int64_t NodeContext::Int(size_t i, std::string_view what) {
   return 0;
 }
 
-Operand NodeContext::Activated(Operand x, int field) {
-  const int kind = options().Number<int8_t>(field, 0);
+Operand NodeContext::Activated(Operand x, int field) { return Activation(x, options().Number<int8_t>(field, 0)); }
+
+Operand NodeContext::Activation(Operand x, int kind) {
   auto clip = [&](double least, double greatest) { return Op("clip", {x}, {{"a_min", least}, {"a_max", greatest}}); };
   if (kind == 0) return x;
   if (kind == 1) return Op("nn.relu", {x});
   if (kind == 2) return clip(-1, 1);
   if (kind == 3) return clip(0, 6);
   if (kind == 4) return Op("tanh", {x});
-  return Unsupported(absl::StrCat("the fused activation ", kind));
+  return Unsupported(absl::StrCat("the activation ", kind));
 }
 
 Operands NodeContext::Body(size_t graph, const Operands& inputs) { return importer_.Body(graph, inputs); }
@@ -126,8 +127,12 @@ void NodeContext::Assign(size_t i, Operand value) {
   const Tensor* tensor = Input(i);
   if (tensor == nullptr || failed()) return;
   auto found = importer_.tensor_variables_.find(node_.inputs[i]);
-  if (scope_.graph != &importer_.model_.graphs[0] || found == importer_.tensor_variables_.end()) {
+  if (scope_.graph != &importer_.model_.graphs[0]) {
     Unsupported("a tensor that keeps its value between runs, inside of a loop or branch");
+    return;
+  }
+  if (found == importer_.tensor_variables_.end()) {
+    Fail(absl::StrCat("input ", i, " is no tensor that keeps its value between runs"));
     return;
   }
   importer_.variables_[found->second].value = value;

@@ -86,6 +86,8 @@ class NodeContext : public Steps {
   int64_t Int(size_t i, std::string_view what);
   // Returns `x` after the fused activation of that field of the options.
   Operand Activated(Operand x, int field);
+  // Returns x after the activation of that number in the schema.
+  Operand Activation(Operand x, int kind);
   // Returns the outputs of a graph of the model.
   Operands Body(size_t graph, const Operands& inputs);
   // Makes `value` what the variable that input `i` is has from now on.

@@ -60,6 +60,13 @@ bool ReadWindow(NodeContext& c, Operand x, const Fields& fields, Window& window)
 
 Operand WithBias(NodeContext& c, Operand y, size_t input) { return c.Has(input) ? c.Add(y, c.In(input)) : y; }
 
+// Maximum extent of a resized image, of which each place is a number of the program.
+constexpr int64_t kMaxExtent = 1 << 16;
+
+constexpr int64_t kOfAll[] = {0, 3, 1, 2}, kOfEach[] = {3, 0, 1, 2};
+
+}  // namespace
+
 std::optional<std::array<int64_t, 4>> FilterShape(NodeContext& c, Operand filters) {
   if (c.RankOf(filters) != 4) c.Fail("its filters have not rank 4");
   std::array<int64_t, 4> shape{};
@@ -68,13 +75,6 @@ std::optional<std::array<int64_t, 4>> FilterShape(NodeContext& c, Operand filter
   }
   return c.failed() ? std::nullopt : std::optional(shape);
 }
-
-// Maximum extent of a resized image, of which each place is a number of the program.
-constexpr int64_t kMaxExtent = 1 << 16;
-
-constexpr int64_t kOfAll[] = {0, 3, 1, 2}, kOfEach[] = {3, 0, 1, 2};
-
-}  // namespace
 
 bool Window::HasBorder() const {
   return std::ranges::any_of(borders, [](const Dim& width) { return width != Dim(0); });

@@ -25,6 +25,9 @@ std::optional<Window> ReadPool(NodeContext& c);
 // Returns the attributes of pooling; a mistake if the border is not known.
 ir::Attrs PoolAttrs(NodeContext& c, const Window& window);
 
+// Returns the extents of filters of rank 4; a mistake, and nullopt, if they are not known.
+std::optional<std::array<int64_t, 4>> FilterShape(NodeContext& c, Operand filters);
+
 // A convolution node. The filters of a depthwise one are (1, height, width, channels), else (channels out, height,
 // width, channels in).
 struct Convolution {
@@ -44,8 +47,8 @@ Operand ConvolveTransposed(NodeContext& c, Operand x, Operand filters, std::stri
 // Returns x as rows of FULLY_CONNECTED with weights of that depth: a matrix unless the node keeps the axes.
 Operand RowsOf(NodeContext& c, Operand x, int64_t depth);
 
-// Returns for each place of an axis of a resized image the places that it is read from: one if `is_nearest`, else two
-// and the weight of the second in 1024ths.
+// For each place of an axis of a resized image, the place that it is read from, and, from LinearTaps, a second one with
+// its weight in 1024ths.
 struct Taps {
   std::vector<int64_t> first, second, weights;
 };

@@ -16,7 +16,7 @@ Form FormOf(NodeContext& c, const Tensor* tensor) {
   Form form;
   if (tensor == nullptr || c.failed()) return form;
   const std::optional<DataType> dtype = ToDataType(tensor->type);
-  if (!dtype || !dtype->is_integral() || dtype->is_bool() || tensor->scales.empty()) {
+  if (!dtype || !dtype->is_integral() || dtype->is_bool() || dtype->bits > 32 || tensor->scales.empty()) {
     c.Unsupported("a mixture of quantised tensors and others");
     return form;
   }
@@ -34,7 +34,7 @@ Form FormOf(NodeContext& c, const Tensor* tensor) {
     c.Fail(absl::StrCat("a tensor has the zero point ", zero, ", which its dtype has not"));
     return form;
   }
-  return {*dtype, tensor->scales[0], tensor->zero_points[0]};
+  return {*dtype, scale, tensor->zero_points[0]};
 }
 
 int64_t Clamped(int64_t value, Range range) { return std::clamp(value, range.least, range.greatest); }
@@ -79,7 +79,13 @@ Operand RescaleReduced(Steps& c, Operand x, std::span<const Factor> factors) {
 
 }  // namespace
 
-Form InputForm(NodeContext& c, size_t i) { return FormOf(c, c.Input(i)); }
+Form InputForm(NodeContext& c, size_t i) {
+  const Form form = FormOf(c, c.Input(i));
+  Operand x = c.In(i);
+  if (!c.failed() && c.DTypeOf(x) != form.dtype)
+    c.Fail(absl::StrCat("input ", i, " has another dtype than its tensor"));
+  return form;
+}
 Form OutputForm(NodeContext& c, size_t i) { return FormOf(c, c.Output(i)); }
 
 int64_t Rounded(float x) {

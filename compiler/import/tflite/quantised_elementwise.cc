@@ -136,10 +136,12 @@ float GeluByTanh(float x) {
 struct Function {
   std::string_view name;
   float (*compute)(float);
+  std::string_view op;  // in Relay, of floats; "": integers of 16 bits are refused
 };
-constexpr Function kFunctions[] = {{"sigmoid", Logistic}, {"tanh", Tanh},   {"exp", Exp},
-                                   {"log", Log},          {"rsqrt", Rsqrt}, {"sqrt", Sqrt},
-                                   {"elu", Elu},          {"gelu", Gelu},   {"gelu_tanh", GeluByTanh}};
+constexpr Function kFunctions[] = {
+    {"sigmoid", Logistic, "sigmoid"}, {"tanh", Tanh, "tanh"}, {"exp", Exp, "exp"},    {"log", Log, "log"},
+    {"rsqrt", Rsqrt, "rsqrt"},        {"sqrt", Sqrt, "sqrt"}, {"elu", Elu, "nn.elu"}, {"gelu", Gelu, ""},
+    {"gelu_tanh", GeluByTanh, ""}};
 
 // Returns the function `name` of floats. Of 16 bits it is computed in floats when the program runs.
 Operands Tabulated(NodeContext& c, std::string_view name) {
@@ -147,9 +149,8 @@ Operands Tabulated(NodeContext& c, std::string_view name) {
   const Form in = InputForm(c, 0), out = OutputForm(c);
   if (c.failed()) return {};
   const Function& function = *std::ranges::find(kFunctions, name, &Function::name);
-  if (in.dtype.bits != 8) {
-    return {Quantised(c, c.Op(name, {Dequantised(c, x, in)}), *c.Output(0))};
-  }
+  if (in.dtype.bits != 8 && function.op.empty()) return {c.Unsupported("integers of 16 bits")};
+  if (in.dtype.bits != 8) return {Quantised(c, c.Op(function.op, {Dequantised(c, x, in)}), *c.Output(0))};
   const float inverse = 1 / out.scale;
   return {Lookup(c, x, out.dtype, [&](int64_t code) {
     return Rounded(function.compute(in.scale * static_cast<float>(code - in.zero_point)) * inverse) + out.zero_point;
@@ -192,12 +193,9 @@ Operands Sigmoidal(NodeContext& c) {
   return {c.Cast(shifted(is_tanh ? odd : odd + centre, is_tanh ? 8 : 10), kInt16)};
 }
 
-Operands GeluOf(NodeContext& c) {
-  if (InputForm(c, 0).dtype.bits != 8) return {c.Unsupported("integers of 16 bits")};
-  return Tabulated(c, c.options().Number<uint8_t>(0, 0) != 0 ? "gelu_tanh" : "gelu");
-}
+Operands GeluOf(NodeContext& c) { return Tabulated(c, c.options().Number<uint8_t>(0, 0) != 0 ? "gelu_tanh" : "gelu"); }
 
-// Returns a table of integers, or where these have 16 bits, the same in steps.
+// Rescales and clips; `variant` is the range of the floats.
 Operands Rectified(NodeContext& c) {
   const Form in = InputForm(c, 0), out = OutputForm(c);
   const Factor factor[] = {FactorOf(Wide(in.scale / out.scale))};
@@ -244,8 +242,12 @@ Operands HardSwish(NodeContext& c) {
 // Returns the sum of integers, or their mean: then the factor has the number of elements as a divisor.
 Operands Reduce(NodeContext& c) {
   Operand x = c.In(0);
-  const std::vector<int64_t> axes = c.Ints(1, "axes");
+  std::vector<int64_t> axes = c.Ints(1, "axes");
   const Form in = InputForm(c, 0), out = OutputForm(c);
+  if (c.failed()) return {};
+  axes = c.Axes(axes, c.RankOf(x));
+  std::ranges::sort(axes);
+  axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
   if (c.failed()) return {};
   if (axes.empty()) return {x};
   int64_t count = 1;

@@ -62,6 +62,15 @@ Operand Offset(Steps& c, Operand x, int64_t zero_point) {
   return c.Sub(c.Cast(x, wide), c.emit().Integer(zero_point, wide));
 }
 
+Operand CentredWeights(NodeContext& c, Operand weights, const Tensor& tensor) {
+  if (IsCentred(tensor)) return weights;
+  if (tensor.zero_points.size() > 1) return c.Unsupported("zero points for channels of weights");
+  return Offset(c, weights, tensor.zero_points[0]);
+}
+
+// Depth from which sums of products of 16 and 8 bits need int64.
+constexpr int64_t kWideDepth = 512;
+
 // The factors x and weights of a node as they are multiplied, and what their sums lack: the bias, and what the zero
 // point of x adds to them.
 struct Factors {
@@ -75,7 +84,7 @@ Factors FactorsOfSums(NodeContext& c, Operand x, const Form& form, size_t weight
   Factors factors{.x = x, .weights = c.In(weights)};
   const Tensor* tensor = c.Input(weights);
   if (c.failed()) return factors;
-  factors.is_wide = form.dtype.bits == 16 && depth >= 512;
+  factors.is_wide = form.dtype.bits == 16 && depth >= kWideDepth;
   if (c.Has(bias)) factors.bias = c.In(bias);
   const Literal* constant = factors.weights->constant ? &*factors.weights->constant : nullptr;
   const bool is_stored = constant != nullptr && constant->dtype() == kInt8 && IsCentred(*tensor);
@@ -88,7 +97,7 @@ Factors FactorsOfSums(NodeContext& c, Operand x, const Form& form, size_t weight
     return factors;
   }
   factors.x = Offset(c, x, form.zero_point);
-  if (!IsCentred(*tensor)) factors.weights = Offset(c, factors.weights, tensor->zero_points[0]);
+  factors.weights = CentredWeights(c, factors.weights, *tensor);
   // Products have one dtype for both.
   if (c.DTypeOf(factors.x).bits == 16 || factors.is_wide) {
     const DataType wide = factors.is_wide ? kInt64 : c.DTypeOf(factors.x);
@@ -134,14 +143,20 @@ Operands TransposeConv(NodeContext& c) {
   // The border of a transposed convolution has no elements: x is centred first.
   Factors factors{.x = Offset(c, x, in.zero_point), .weights = c.In(1)};
   const Tensor* weights = c.Input(1);
+  const auto kernel = FilterShape(c, factors.weights);
+  if (!kernel || c.failed()) return {};
+  factors.weights = CentredWeights(c, factors.weights, *weights);
   if (c.failed()) return {};
-  if (!IsCentred(*weights)) factors.weights = Offset(c, factors.weights, weights->zero_points[0]);
-  if (c.DTypeOf(factors.x).bits != c.DTypeOf(factors.weights).bits) {
-    factors.x = c.Cast(factors.x, kInt16);
-    factors.weights = c.Cast(factors.weights, kInt16);
+  double depth = 1;
+  for (size_t i = 1; i < 4; ++i) depth *= static_cast<double>((*kernel)[i]);
+  factors.is_wide = in.dtype.bits == 16 && depth >= kWideDepth;
+  if (factors.is_wide || c.DTypeOf(factors.x).bits != c.DTypeOf(factors.weights).bits) {
+    const DataType wide = factors.is_wide ? kInt64 : kInt16;
+    factors.x = c.Cast(factors.x, wide);
+    factors.weights = c.Cast(factors.weights, wide);
   }
   if (c.Has(3)) factors.bias = c.In(3);
-  Operand sums = ConvolveTransposed(c, factors.x, factors.weights, "int32");
+  Operand sums = ConvolveTransposed(c, factors.x, factors.weights, SumDType(factors));
   return {Finished(c, sums, factors, FactorsOf(c, in, *weights, out, in.dtype != kUInt8), 3)};
 }
 
@@ -162,16 +177,17 @@ Operands BatchMatMul(NodeContext& c) {
   const Form a = InputForm(c, 0), b = InputForm(c, 1), out = OutputForm(c);
   Operand x = c.In(0), y = c.In(1);
   if (c.failed()) return {};
-  const DataType wide = a.dtype.bits == 8 && b.dtype.bits == 8 ? kInt16 : kInt32;
+  const bool is_wide = a.dtype.bits != 8 || b.dtype.bits != 8;  // sums need int64
+  const DataType wide = is_wide ? kInt64 : kInt16;
   auto centred = [&](Operand value, int64_t zero) {
     value = c.Cast(value, wide);
     return zero == 0 ? value : c.Sub(value, c.emit().Integer(zero, wide));
   };
   const bool turns_a = c.options().Number<uint8_t>(0, 0) != 0, turns_b = c.options().Number<uint8_t>(1, 0) != 0;
   Operand sums = c.Op("nn.matmul", {centred(x, a.zero_point), centred(y, b.zero_point)},
-                      {{"transpose_a", turns_a}, {"transpose_b", turns_b}, {"out_dtype", "int32"}});
+                      {{"transpose_a", turns_a}, {"transpose_b", turns_b}, {"out_dtype", is_wide ? "int64" : "int32"}});
   const Factor factor[] = {FactorOf(Wide(a.scale * b.scale) / Wide(out.scale))};
-  return {Narrow(c, Rescale(c, sums, factor), out)};
+  return {Narrow(c, Rescale(c, sums, factor, is_wide ? Rounding::kReduced : Rounding::kTwice), out)};
 }
 
 // ---- pooling

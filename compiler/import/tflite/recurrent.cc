@@ -1,13 +1,13 @@
 // Recurrent layers: LSTM, RNN and SVDF. Their states are variables of the model.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <optional>
 #include <span>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "compiler/import/blocks/recurrence.h"
 #include "compiler/import/checks.h"
 #include "compiler/import/tflite/importer.h"
@@ -24,17 +24,6 @@ Operand InOrNull(NodeContext& c, size_t i) { return c.Has(i) ? c.In(i) : nullptr
 
 Operand Clipped(NodeContext& c, Operand x, double limit) {
   return limit > 0 ? c.Op("clip", {x}, {{"a_min", -limit}, {"a_max", limit}}) : x;
-}
-
-// Returns x after the activation of that number in the schema.
-Operand Activation(NodeContext& c, Operand x, int kind) {
-  auto clip = [&](double least, double greatest) { return c.Op("clip", {x}, {{"a_min", least}, {"a_max", greatest}}); };
-  if (kind == 0) return x;
-  if (kind == 1) return c.Op("nn.relu", {x});
-  if (kind == 2) return clip(-1, 1);
-  if (kind == 3) return clip(0, 6);
-  if (kind == 4) return c.Op("tanh", {x});
-  return c.Unsupported(absl::StrCat("the activation ", kind));
 }
 
 // Gates of an LSTM, as the inputs of a node are ordered.
@@ -75,6 +64,13 @@ Lstm ReadLstm(NodeContext& c, size_t first) {
   return lstm;
 }
 
+// Refuses parts that some of the gates lack.
+void CheckGates(NodeContext& c, const Lstm& lstm, const Operand (&parts)[kGates], std::string_view what) {
+  const std::span<const Operand> gates = std::span(parts).subspan(lstm.First());
+  const auto given = std::ranges::count_if(gates, [](Operand part) { return part != nullptr; });
+  if (given != 0 && std::cmp_less(given, gates.size())) c.Fail(absl::StrCat(Abseil(what), " of a gate are missing"));
+}
+
 // (x - mean) / sqrt(variance) of each row, times a weight for each element.
 Operand LayerNorm(NodeContext& c, Operand x, Operand weight) {
   const ir::Attrs attrs = {{"axis", ir::IntList({{-1}})}, {"keepdims", true}};
@@ -97,12 +93,12 @@ Operands LstmStep(NodeContext& c, const Lstm& lstm, Operand products, const Oper
     if (lstm.peephole[number] != nullptr) sum = c.Add(sum, c.Mul(at, lstm.peephole[number]));
     // With a norm the bias is behind it.
     if (lstm.norm[number] != nullptr) sum = c.Add(LayerNorm(c, sum, lstm.norm[number]), lstm.bias[number]);
-    return number == kCell ? Activation(c, sum, lstm.activation) : c.Op("sigmoid", {sum});
+    return number == kCell ? c.Activation(sum, lstm.activation) : c.Op("sigmoid", {sum});
   };
   Operand forget = gate(kForget, cell);
   Operand input = lstm.IsCoupled() ? c.Sub(c.Number(1, forget), forget) : gate(kInput, cell);
   cell = Clipped(c, c.Add(c.Mul(forget, cell), c.Mul(input, gate(kCell, cell))), lstm.cell_clip);
-  Operand output = c.Mul(gate(kOutput, cell), Activation(c, cell, lstm.activation));
+  Operand output = c.Mul(gate(kOutput, cell), c.Activation(cell, lstm.activation));
   if (lstm.projection != nullptr) {
     output = c.Op("nn.dense", {output, lstm.projection});
     if (lstm.projection_bias != nullptr) output = c.Add(output, lstm.projection_bias);
@@ -174,6 +170,7 @@ Operands UnidirectionalLstm(NodeContext& c) {
   if (is_step && c.options().Number<int8_t>(3, 0) != 0) return {c.Unsupported("the basic kernel of LSTM")};
   Lstm lstm = ReadLstm(c, 1);
   for (size_t gate = 0; gate < kGates; ++gate) lstm.norm[gate] = InOrNull(c, 20 + gate);
+  CheckGates(c, lstm, lstm.norm, "weights of norms");
   Operand x = layout.Sequence(c, c.In(0));
   if (c.failed()) return {};
   const Recurrence done = RunLstm(c, lstm, x, nullptr, {StateFor(c, 18, x), StateFor(c, 19, x)}, /*is_reversed=*/false);
@@ -199,6 +196,8 @@ Operands BidirectionalLstm(NodeContext& c) {
     forward.auxiliary[gate] = InOrNull(c, 40 + gate);
     backward.auxiliary[gate] = InOrNull(c, 44 + gate);
   }
+  CheckGates(c, forward, forward.auxiliary, "auxiliary weights");
+  CheckGates(c, backward, backward.auxiliary, "auxiliary weights");
   Operand x = layout.Sequence(c, c.In(0)), auxiliary = c.Has(39) ? layout.Sequence(c, c.In(39)) : nullptr;
   if (c.failed()) return {};
   // Without weights of its own the auxiliary input is what the second direction reads.
@@ -233,7 +232,7 @@ Recurrence RunRnn(NodeContext& c, const Rnn& rnn, Operand x, Operand initial, bo
                              .hidden = *outputs,
                              .is_reversed = is_reversed};
   return RunSequence(c, sequence, {initial}, [&](Operand gates, const Operands& state) -> Operands {
-    return {Activation(c, c.Add(gates, c.Op("nn.dense", {state[0], rnn.recurrent})), rnn.activation)};
+    return {c.Activation(c.Add(gates, c.Op("nn.dense", {state[0], rnn.recurrent})), rnn.activation)};
   });
 }
 
@@ -285,7 +284,7 @@ Operands Svdf(NodeContext& c) {
   Operand units = c.Op("sum", {c.Reshape(sums, {batch, *filters / rank, rank})}, {{"axis", ir::IntList({{2}})}});
   if (c.Has(3)) units = c.Add(units, c.In(3));
   c.Assign(4, c.Reshape(all, {batch, *filters * *memory}));
-  return {Activation(c, units, c.options().Number<int8_t>(1, 0))};
+  return {c.Activated(units, 1)};
 }
 
 constexpr OperatorRow kRows[] = {

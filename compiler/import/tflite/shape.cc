@@ -189,6 +189,7 @@ Operands SliceByValues(NodeContext& c, Operand x) {
   if (c.failed()) return {};
   if (mask(2) != 0 || mask(3) != 0) return {c.Unsupported("an ellipsis, or new axes, of a slice that is not known")};
   if (count > rank || count > 32) return {c.Fail("it has more entries than its input has axes")};
+  if (count == 0) return {x};
   std::vector<int64_t> dropped;
   Operands begins, ends;
   const Dims dims = c.DimsOf(x);

@@ -20,7 +20,7 @@
 namespace rvm::tflite {
 namespace {
 
-// Fields of the options of nodes that name a resource or run another graph.
+// Fields of the options of VAR_HANDLE.
 struct HandleField {
   static constexpr int kContainer = 0, kName = 1;
 };

@@ -51,7 +51,7 @@ Operands NonMaxSuppression(NodeContext& c) {
   if (is_soft) {
     Operand sigma = c.In(5);
     if (c.failed()) return {};
-    if (!sigma->constant || sigma->constant->DoubleAt(0) != 0) {
+    if (!sigma->constant || sigma->constant->num_elements() != 1 || sigma->constant->DoubleAt(0) != 0) {
       return {c.Unsupported("scores that overlap makes smaller (a sigma other than 0)")};
     }
   }
