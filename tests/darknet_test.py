@@ -19,6 +19,10 @@ SPEC.loader.exec_module(networks)
 LEVELS = (["-O0"], ["-O2"], ["--target", "portable"])
 
 
+# Of a file of weights without numbers.
+HEADER = b"\0\0\0\0\2\0\0\0" + bytes(12)
+
+
 class Models(relayvm.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -57,7 +61,7 @@ class Models(relayvm.TestCase):
                 self.close(got, network.outputs)
         return got
 
-    def fails(self, config, message, weights=b"\0\0\0\0\2\0\0\0" + bytes(12)):
+    def fails(self, config, message, weights=HEADER):
         done = relayvm.run(relayvm.COMPILER, "check", self.save(config, weights))
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn(message, done.stderr)
@@ -129,6 +133,12 @@ class Doors(Models):
         self.assertIn("convolutional layer 0, line 6 of", text)
         self.assertIn('result_names=["softmax_2"]', text)
 
+    def test_default_of_activation(self):
+        x = np.linspace(-2, 2, 2 * 3 * 8 * 8, dtype="float32").reshape(2, 3, 8, 8)
+        path = self.save("[net]\nchannels=3\nheight=+8\nwidth=8\n[activation]\n", HEADER)
+        self.close(self.outputs(path, x), [x])
+        self.assertIn("(batch, 3, 8, 8)", relayvm.must(relayvm.COMPILER, "check", path, "--types"))
+
     def test_rest_of_weights(self):
         path = self.save(networks.config(self.TEXT), self.network.weights + bytes(8))
         done = relayvm.run(relayvm.COMPILER, "check", path)
@@ -156,6 +166,8 @@ class Mistakes(Models):
                 (self.NET + "[yolo]\nclasses=1\nmask=0\n", "its input has 3 channels; 1 anchors of 6 numbers are 6"),
                 (self.NET + "[reorg]\nstride=2\n", "that squares of 2 do not divide"),
                 (self.NET + "[dropout]\n[maxpool]\nsize=2\nstride=2\n[shortcut]\nfrom=0\n", "a shortcut between images of different extents"),
+                ("[net]\nchannels=16777216\nheight=16777216\nwidth=16777216\n[upsample]\nstride=4096\n[reorg]\nstride=4096\n", "its input has an extent of 68719476736; expected at most 16777216"),
+                (self.NET + "[upsample]\nstride=4096\n" * 5, "a scale is 4096 for an extent of 2251799813685248"),
                 (self.NET + "[upsample]\nscale=high\n", "`scale`: saw `high`; expected a number")):
             with self.subTest(config):
                 self.fails(config, message)

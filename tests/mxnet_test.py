@@ -187,6 +187,33 @@ class Doors(Models):
         self.assertNotEqual(done.returncode, 0)  # a saved program, which it is not
 
 
+class Values(Models):
+    """Elements where a plain formula goes wrong."""
+
+    def value(self, inputs, *nodes):
+        variables = [var(name, __shape__=str(x.shape), __dtype__=str({"float32": 0, "uint8": 3}[str(x.dtype)])) for name, x in inputs.items()]
+        return self.outputs(self.save(graph(*variables, *nodes)), inputs.values())[0]
+
+    def test_rounding(self):
+        x = np.array([8388609, 8388611, 0.5, 1.5, -0.5, -2.5], "float32")
+        np.testing.assert_array_equal(self.value({"x": x}, ("rint", "y", ["x"], {})), [8388609, 8388611, 0, 1, -1, -3])
+
+    def test_small_sums(self):
+        x = np.array([-20, -1, 0, 90], "float32")
+        np.testing.assert_allclose(self.value({"x": x}, ("Activation", "y", ["x"], {"act_type": "softrelu"})), np.logaddexp(0, x.astype("float64")), rtol=1e-6)
+
+    def test_indices_of_bytes(self):
+        x, i = np.arange(600, dtype="float32").reshape(2, 300), np.array([200, 3], "uint8")
+        np.testing.assert_array_equal(self.value({"x": x, "i": i}, ("pick", "y", ["x", "i"], {"axis": "1"})), [200, 303])
+
+    def test_parts_of_an_unknown_extent(self):
+        path = self.save(graph(var("x", __shape__="(0, 2)"), ("SliceChannel", "y", ["x"], {"axis": "0", "num_outputs": "2"}), heads=[("y", 0), ("y", 1)]))
+        x = np.arange(12, dtype="float32").reshape(6, 2)
+        np.testing.assert_array_equal(np.concatenate(self.outputs(path, [x])), x)
+        with self.assertRaisesRegex(Exception, "split|parts|extent"):
+            self.outputs(path, [x[:5]])
+
+
 class Mistakes(Models):
     X = ("null", "x", [], {"__shape__": "(2, 3, 4, 4)"})
 
@@ -215,6 +242,12 @@ class Mistakes(Models):
         self.assertIn("SpatialTransformer: this operator is not supported (`b`)", shown)
         self.fails(graph(self.X, ("relu", "a", ["x"], {}), ("relu", "b", [("a", 1)], {})), "it reads output 1 of `a`, which has not as many")
         self.fails(graph(self.X, ("relu", "a", ["x"], {}), heads=[("a", 2)]), "its node has no output 2")
+
+    def test_inputs_of_vectors(self):
+        inputs = var("x", __shape__="(3,)"), var("y", __shape__="(3,)")
+        self.fails(graph(*inputs, ("_rnn_param_concat", "z", ["x", ("y", 1)], {"dim": "0"})), "input 1 is missing")
+        inputs = var("x", __shape__="(1, 1, 576460752303423488)"), var("w", __shape__="(4,)"), var("s", __shape__="(1, 1, 16)")
+        self.fails(graph(*inputs, ("RNN", "z", ["x", "w", "s"], {"mode": "rnn_tanh", "state_size": "16", "num_layers": "1"})), "its input has 576460752303423488 numbers; expected at most 16777216")
 
     def test_files_of_weights(self):
         text = graph(var("data", __shape__="(1, 4)"), var("w"), ("elemwise_add", "y", ["data", "w"], {}))

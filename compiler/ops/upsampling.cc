@@ -81,7 +81,10 @@ constexpr Example kDynamicUpsampling3dExamples[] = {
 std::optional<Dim> ScaledExtent(const Dim& extent, double scale) {
   constexpr int64_t kDenominator = 1024;
   if (!(scale > 0) || scale > 1e6) return std::nullopt;
-  if (extent.is_const()) return Dim(std::llrint(static_cast<double>(extent.constant()) * scale));
+  if (extent.is_const()) {
+    const double scaled = static_cast<double>(extent.constant()) * scale;
+    return scaled < 0x1p62 ? std::optional(Dim(std::llrint(scaled))) : std::nullopt;
+  }
   if (scale == std::floor(scale)) return extent * static_cast<int64_t>(scale);
   double numerator = scale * kDenominator;
   if (numerator != std::floor(numerator)) return std::nullopt;

@@ -2,7 +2,6 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "base/abseil.h"
 #include "base/utf8.h"
 #include "compiler/import/darknet/importer.h"
 #include "compiler/import/term.h"
@@ -18,7 +17,6 @@ Term Clip(const Term& x, double least, double greatest) {
   return {x.steps(), x.steps().Op("clip", {x}, {{"a_min", least}, {"a_max", greatest}})};
 }
 Term Below(const Term& x, double slope) { return Select(x > 0.0, x, x * slope); }
-Term Softplus(const Term& x) { return Max(x, x.Like(0)) + (Exp(-Abs(x)) + 1.0).Apply("log"); }
 
 Term Elu(const Term& x) { return Select(x >= 0.0, x, x.Apply("expm1")); }
 Term Selu(const Term& x) { return Select(x >= 0.0, x * 1.0507, x.Apply("expm1") * (1.0507 * 1.6732)); }
@@ -47,7 +45,7 @@ constexpr Activation kActivations[] = {
     {"linear", [](const Term& x) { return x; }},
     {"loggy", [](const Term& x) { return Sigmoid(x) * 2 - 1; }},
     {"logistic", Sigmoid},
-    {"mish", [](const Term& x) { return x * Tanh(Softplus(x)); }},
+    {"mish", [](const Term& x) { return x * Tanh(x.Apply("nn.softplus")); }},
     {"plse", Plse},
     {"ramp", [](const Term& x) { return Max(x, x.Like(0)) + x * 0.1; }},
     {"relie", [](const Term& x) { return Below(x, 0.01); }},

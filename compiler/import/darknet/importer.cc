@@ -12,6 +12,7 @@
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "compiler/import/checks.h"
 #include "compiler/import/shapes.h"
 #include "compiler/import/weights_beside.h"
 
@@ -112,6 +113,20 @@ Operand LayerContext::AsRows(Operand x) {
   return Reshape(x, {dims[0], importing::Product(std::span(dims).subspan(1))});
 }
 
+std::optional<std::array<int64_t, 3>> LayerContext::ImageExtents(Operand x) {
+  std::array<int64_t, 3> extents;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    const std::optional<int64_t> extent = importing::KnownExtent(*this, x, static_cast<int64_t>(i) + 1, "input");
+    if (!extent) return std::nullopt;
+    if (*extent > kMaxNumber) {
+      Fail(absl::StrCat("its input has an extent of ", *extent, "; expected at most ", kMaxNumber));
+      return std::nullopt;
+    }
+    extents[i] = *extent;
+  }
+  return extents;
+}
+
 Operand LayerContext::Layer(int64_t number) {
   const auto count = static_cast<int64_t>(layers_.size());
   const int64_t place = number < 0 ? number + count : number;
@@ -187,9 +202,9 @@ Filters LayerContext::TakeConnected(int64_t outputs, int64_t inputs, bool is_nor
     const std::span<const float> from = weights->values<float>();
     std::vector<float> to;
     to.reserve(from.size());
-    for (size_t i = 0; i < from.size(); ++i) {
-      const size_t row = i / static_cast<size_t>(inputs), column = i % static_cast<size_t>(inputs);
-      to.push_back(from[column * static_cast<size_t>(outputs) + row]);
+    const auto rows = static_cast<size_t>(outputs), columns = static_cast<size_t>(inputs);
+    for (size_t row = 0; row < rows; ++row) {
+      for (size_t column = 0; column < columns; ++column) to.push_back(from[column * rows + row]);
     }
     weights = Literal::FromValues<float>(kFloat32, weights->shape(), to);
   }
@@ -250,9 +265,9 @@ absl::StatusOr<Dims> Importer::NetExtents() {
       return absl::InvalidArgumentError("`[net]` has neither `height` and `width` nor `inputs`");
     }
     const std::string value = text == nullptr ? "3" : *text;
-    if (!ToInt(value, 1, kMaxNumber))
-      return absl::InvalidArgumentError(WrongOption(name, value, FromTo(1, kMaxNumber)));
-    extents.push_back(value);
+    const std::optional<int64_t> extent = ToInt(value, 1, kMaxNumber);
+    if (!extent) return absl::InvalidArgumentError(WrongOption(name, value, FromTo(1, kMaxNumber)));
+    extents.push_back(absl::StrCat(*extent));
   }
   RVM_RETURN_IF_ERROR(CheckGivenInputs({{{kInput, extents.size()}}}));
   if (options_.frozen.contains(kInput)) extents[0] = "?";

@@ -2,6 +2,7 @@
 #ifndef RVM_COMPILER_IMPORT_DARKNET_IMPORTER_H_
 #define RVM_COMPILER_IMPORT_DARKNET_IMPORTER_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -38,6 +39,8 @@ std::span<const LayerRow> ShapeLayers();
 
 // Greatest extent and count that options may give.
 inline constexpr int64_t kMaxNumber = int64_t{1} << 24;
+// Maximum size, stride and padding of windows.
+inline constexpr int64_t kMaxWindow = 4096;
 
 // Filters of a layer, with its batch normalisation multiplied into them.
 struct Filters {
@@ -71,6 +74,8 @@ class LayerContext : public Steps {
   Operand Rows() { return AsRows(Input()); }
   Operand AsImage(Operand x);
   Operand AsRows(Operand x);
+  // Returns channels, height and width of an image; nullopt, and a mistake, where one is unknown or above kMaxNumber.
+  std::optional<std::array<int64_t, 3>> ImageExtents(Operand x);
   // Returns the result of the layer `number`, counted from 0, or from this one where negative.
   Operand Layer(int64_t number);
   // Results of the layers that an option lists.

@@ -16,8 +16,6 @@ namespace {
 using importing::KnownExtent;
 using importing::Windows;
 
-constexpr int64_t kMaxWindow = 4096;
-
 Operand Convolutional(LayerContext& c) {
   Operand x = c.Image();
   c.Refuse({"antialiasing", "binary", "bin_output", "coordconv", "dontload", "dontloadscales", "flipped", "rotate",
@@ -63,17 +61,13 @@ Operand Local(LayerContext& c) {
                            .strides = {stride, stride},
                            .dilations = {1, 1},
                            .pads = {pad, pad, pad, pad}};
-  std::vector<int64_t> extents;
-  for (int64_t axis = 1; axis < 4; ++axis) {
-    const std::optional<int64_t> extent = KnownExtent(c, x, axis, "input");
-    if (!extent) return x;
-    extents.push_back(*extent);
-  }
-  const int64_t height = (extents[1] + 2 * pad - size) / stride + 1, width = (extents[2] + 2 * pad - size) / stride + 1;
-  if (extents[1] + 2 * pad < size || extents[2] + 2 * pad < size)
-    return c.Fail("its windows are larger than its input");
+  const auto extents = c.ImageExtents(x);
+  if (!extents) return x;
+  const auto [channels, rows, columns] = *extents;
+  const int64_t height = (rows + 2 * pad - size) / stride + 1, width = (columns + 2 * pad - size) / stride + 1;
+  if (rows + 2 * pad < size || columns + 2 * pad < size) return c.Fail("its windows are larger than its input");
   Operand bias = c.TakeWeights({outputs, height, width});
-  Operand weights = c.TakeWeights({height, width, outputs, extents[0], size, size});
+  Operand weights = c.TakeWeights({height, width, outputs, channels, size, size});
   const Dims kernel = {Dim(size), Dim(size)};
   Operand places = GatherWindows(c, PadSpace(c, x, 0, windows), kernel, windows);
   Operand y = c.Op("einsum", {c.emit().Tuple({places, weights})}, {{"equation", "bcpuqv,pqocuv->bopq"}});

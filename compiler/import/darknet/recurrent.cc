@@ -125,20 +125,17 @@ Operand Crnn(LayerContext& c) {
   }
   const int64_t outputs = c.Int("output", c.Int("output_filters", 1, 1), 1),
                 hidden = c.Int("hidden", c.Int("hidden_filters", 1, 1), 1);
-  std::vector<int64_t> extents;
-  for (int64_t axis = 1; axis < 4; ++axis) {
-    const std::optional<int64_t> extent = KnownExtent(c, x, axis, "input");
-    if (!extent) return x;
-    extents.push_back(*extent);
-  }
-  if (extents[0] % groups != 0 || hidden % groups != 0 || outputs % groups != 0) {
+  const auto extents = c.ImageExtents(x);
+  if (!extents) return x;
+  const auto [channels, height, width] = *extents;
+  if (channels % groups != 0 || hidden % groups != 0 || outputs % groups != 0) {
     return c.Fail("its channels are no multiple of its groups");
   }
   const bool is_normalised = c.Bool("batch_normalize");
   auto take = [&](int64_t to, int64_t from) {
     return c.TakeConvolution({to, from / groups, size, size}, is_normalised);
   };
-  const Filters of_input = take(hidden, extents[0]), of_state = take(hidden, hidden), of_output = take(outputs, hidden);
+  const Filters of_input = take(hidden, channels), of_state = take(hidden, hidden), of_output = take(outputs, hidden);
   const int64_t reach = pad * dilation;
   const Windows windows = {.axes = 2,
                            .kernel = {size, size},
@@ -149,7 +146,7 @@ Operand Crnn(LayerContext& c) {
     Operand y = Convolve(c, image, filters.weights, windows, groups);
     return c.Activated(c.Add(y, AlongChannels(c, filters.bias, y)));
   };
-  const Dims image = {1, hidden, extents[1], extents[2]};
+  const Dims image = {1, hidden, height, width};
   const Dim numbers = importing::Product(image);
   if (!numbers.is_const()) return c.Fail("its state has too many elements");
   Operand rows = Run(c, c.AsRows(convolved(x, of_input)), numbers.constant(), 1,
@@ -159,7 +156,7 @@ Operand Crnn(LayerContext& c) {
                      });
   const Dims dims = c.DimsOf(rows);
   if (c.failed()) return rows;
-  return convolved(c.Reshape(rows, {dims[0], hidden, extents[1], extents[2]}), of_output);
+  return convolved(c.Reshape(rows, {dims[0], hidden, height, width}), of_output);
 }
 
 constexpr LayerRow kRows[] = {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/abseil.h"
 #include "base/utf8.h"
 #include "compiler/import/blocks/windows.h"
 #include "compiler/import/checks.h"
@@ -22,12 +21,11 @@ using importing::Term;
 using importing::Windows;
 
 Operand Same(LayerContext& c) { return c.Input(); }
-Operand Activation(LayerContext& c) { return c.Activated(c.Input()); }
+Operand Activation(LayerContext& c) { return c.Activated(c.Input(), c.Text("activation", "linear")); }
 
 // ---- pooling
 
 Windows PoolWindows(LayerContext& c) {
-  constexpr int64_t kMaxWindow = 4096;
   const int64_t stride = c.Int("stride", 1, 1, kMaxWindow), size = c.Int("size", stride, 1, kMaxWindow);
   const int64_t padding = c.Int("padding", size - 1, 0, kMaxWindow), before = padding / 2, after = padding - before;
   return {.axes = 2,
@@ -155,7 +153,7 @@ Operand Scaled(LayerContext& c) {
 // ---- moves
 
 Operand Upsample(LayerContext& c) {
-  const int64_t stride = c.Int("stride", 2, 1, 4096);
+  const int64_t stride = c.Int("stride", 2, 1, kMaxWindow);
   const double scale = c.Float("scale", 1);
   Operand y = c.Op("nn.upsampling", {c.Image()},
                    {{"scale_h", static_cast<double>(stride)}, {"scale_w", static_cast<double>(stride)}});
@@ -166,16 +164,12 @@ Operand Upsample(LayerContext& c) {
 // and stride times the height and width, whatever its own extents; with `reverse` they move channels into squares.
 Operand Reorg(LayerContext& c) {
   Operand x = c.Image();
-  const int64_t s = c.Int("stride", 1, 1, 4096);
+  const int64_t s = c.Int("stride", 1, 1, kMaxWindow);
   const bool is_reversed = c.Bool("reverse");
   c.Refuse({"flatten", "extra"});
-  std::vector<int64_t> extents;
-  for (int64_t axis = 1; axis < 4; ++axis) {
-    const std::optional<int64_t> extent = KnownExtent(c, x, axis, "input");
-    if (!extent) return x;
-    extents.push_back(*extent);
-  }
-  const int64_t channels = extents[0], height = extents[1], width = extents[2];
+  const auto extents = c.ImageExtents(x);
+  if (!extents) return x;
+  const auto [channels, height, width] = *extents;
   if (channels % (s * s) != 0 || (!is_reversed && (height % s != 0 || width % s != 0))) {
     return c.Unsupported(
         absl::StrCat("an image (", channels, ", ", height, ", ", width, ") that squares of ", s, " do not divide"));

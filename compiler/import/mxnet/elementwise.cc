@@ -30,8 +30,13 @@ Operands Dropout(NodeContext& c) {
 }
 Operands Unary(NodeContext& c) { return {c.Op(c.row().variant, {c.In(0)})}; }
 
-Term Half(const Term& x, std::string_view op) { return Apply(x, op, 0.5); }
-Operands Rint(NodeContext& c) { return {Half(Input(c, 0), "subtract").Apply("ceil")}; }
+// The nearest integer, the lower one of two.
+Operands Rint(NodeContext& c) {
+  const Term x = Input(c, 0);
+  if (c.failed() || !c.DTypeOf(x).is_float()) return {x};
+  const Term low = Floor(x), high = x.Apply("ceil");
+  return {Select(x - low <= high - x, low, high)};
+}
 Operands Square(NodeContext& c) { return {c.Mul(c.In(0), c.In(0))}; }
 Operands Reciprocal(NodeContext& c) { return {1.0 / Input(c, 0)}; }
 Operands CubeRoot(NodeContext& c) {
@@ -70,7 +75,7 @@ Operands DivSqrtDim(NodeContext& c) {
 
 // ---- activations
 
-Term Softrelu(const Term& x) { return Max(x, x.Like(0)) + (Exp(-Abs(x)) + 1.0).Apply("log"); }
+Term Softrelu(const Term& x) { return x.Apply("nn.softplus"); }
 Term Softsign(const Term& x) { return x / (Abs(x) + 1.0); }
 Term Gelu(const Term& x) { return x * ((x * std::sqrt(0.5)).Apply("erf") + 1.0) * 0.5; }
 Term Leaky(const Term& x, double slope) { return Select(x > 0.0, x, x * slope); }

@@ -55,7 +55,8 @@ class NodeContext : public Steps {
   bool Has(size_t i) const { return i < inputs_.size() && inputs_[i] != nullptr; }
   // Input `i`; a mistake where it was left out.
   Operand In(size_t i);
-  const Operands& inputs() const { return inputs_; }
+  // Returns all inputs; a mistake where there is none, or one was left out.
+  const Operands& All();
 
   // ---- attributes; a mistake where one is malformed. One that is missing or `None` is `otherwise`.
   bool HasAttr(std::string_view name) const { return Attr(name) != nullptr; }

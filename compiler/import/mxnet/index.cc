@@ -3,7 +3,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/utf8.h"
@@ -41,11 +40,11 @@ Operands Embedding(NodeContext& c) {
 // One element for each place of the other axes.
 Operand Picked(NodeContext& c, Operand x, Operand indices, int64_t axis, bool keeps, bool wraps) {
   axis = c.Axis(axis, c.RankOf(x));
-  indices = c.Indices(indices);
+  indices = c.Cast(indices, kInt64);  // holds the extent, too
   if (c.failed()) return x;
   if (c.RankOf(indices) == c.RankOf(x) - 1) indices = c.Unsqueeze(indices, {axis});
   const Dim extent = c.ExtentOf(x, axis);
-  Operand count = c.Cast(c.emit().FromDim(extent), c.DTypeOf(indices));
+  Operand count = c.emit().FromDim(extent);
   if (wraps) {
     indices = c.Op("floor_mod", {indices, count});
   } else {

@@ -1,7 +1,4 @@
 // Convolutions, pooling, products and resizing. Channels stand before the axes of space.
-#include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>

@@ -1,8 +1,6 @@
 // Attributes of nodes, which are texts as Python writes its values.
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,6 +37,12 @@ std::vector<std::string_view> Elements(std::string_view text) {
 }  // namespace
 
 Operand NodeContext::In(size_t i) { return Has(i) ? inputs_[i] : Fail(absl::StrCat("input ", i, " is missing")); }
+
+const Operands& NodeContext::All() {
+  if (inputs_.empty()) Fail("it has no inputs");
+  for (size_t i = 0; i < inputs_.size(); ++i) In(i);
+  return inputs_;
+}
 
 const std::string* NodeContext::Attr(std::string_view name) const {
   const std::string* text = node_.Find(name);

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/utf8.h"
-#include "compiler/import/blocks/moves.h"
 #include "compiler/import/blocks/recurrence.h"
 #include "compiler/import/checks.h"
 #include "compiler/import/mxnet/importer.h"
@@ -102,6 +100,10 @@ std::optional<Layers> ReadLayers(NodeContext& c, Operand x) {
   if (!c.failed() && c.RankOf(x) != 3) c.Fail("its input has not rank 3: (steps, batch, numbers)");
   const std::optional<int64_t> inputs = c.failed() ? std::nullopt : KnownExtent(c, x, 2, "input");
   if (!inputs) return std::nullopt;
+  if (*inputs > kMaxHidden) {
+    c.Fail(absl::StrCat("its input has ", *inputs, " numbers; expected at most ", kMaxHidden));
+    return std::nullopt;
+  }
   layers.inputs = *inputs;
   return layers;
 }
@@ -169,21 +171,20 @@ Operands Rnn(NodeContext& c) {
   return results;
 }
 
-// Vectors of weights, joined now where all are constants, so that the operator can take its tensors off them.
+// Joins vectors of weights, now where all are constants, so that the operator can take its tensors off them.
 Operands JoinParams(NodeContext& c) {
+  const Operands& vectors = c.All();
+  if (c.failed()) return {};
   std::vector<const Literal*> parts;
   int64_t bytes = 0, count = 0;
-  for (size_t i = 0; i < c.num_inputs(); ++i) {
-    const Literal* part = c.ConstantOf(c.In(i));
-    if (part == nullptr || c.failed() || c.RankOf(c.In(i)) != 1 || part->dtype() != kFloat32) break;
+  for (Operand vector : vectors) {
+    const Literal* part = c.ConstantOf(vector);
+    if (part == nullptr || c.RankOf(vector) != 1 || part->dtype() != kFloat32) break;
     parts.push_back(part);
     bytes += part->bytes();
     count += part->num_elements();
   }
-  if (c.num_inputs() == 0) return {c.Fail("it has no inputs")};
-  if (parts.size() != c.num_inputs() || !c.SpendCopy(bytes)) {
-    return {c.failed() ? c.In(0) : c.Concatenate(c.inputs(), c.Int("dim", 0))};
-  }
+  if (parts.size() != vectors.size() || !c.SpendCopy(bytes)) return {c.Concatenate(vectors, c.Int("dim", 0))};
   std::vector<std::byte> joined;
   joined.reserve(static_cast<size_t>(bytes));
   for (const Literal* part : parts) joined.insert(joined.end(), part->data(), part->data() + part->bytes());

@@ -1,5 +1,4 @@
 // Reductions and sorting. Results that would be scalars have one axis.
-#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string>

@@ -19,8 +19,6 @@
 namespace rvm::mxnet {
 namespace {
 
-using importing::KnownExtent;
-
 constexpr int64_t kMaxExtent = int64_t{1} << 31;
 
 // ---- other axes
@@ -119,10 +117,9 @@ Operands Squeeze(NodeContext& c) {
 // ---- parts joined and split
 
 Operands Concat(NodeContext& c) {
-  if (c.num_inputs() == 0) return {c.Fail("it has no inputs")};
   const int64_t axis = c.Int(c.row().variant == "axis" ? "axis" : "dim", 1);
-  for (size_t i = 0; i < c.num_inputs(); ++i) c.In(i);
-  return {c.failed() ? c.In(0) : c.Concatenate(c.inputs(), axis)};
+  const Operands& parts = c.All();
+  return c.failed() ? Operands{} : Operands{c.Concatenate(parts, axis)};
 }
 Operands Stack(NodeContext& c) {
   const int64_t axis = c.Int("axis", 0);
@@ -132,40 +129,34 @@ Operands Stack(NodeContext& c) {
   return {c.failed() ? parts[0] : c.Concatenate(parts, axis)};
 }
 
-// Returns the parts of x between `bounds` along an axis, which begin with 0 and end with the extent.
-Operands Parts(NodeContext& c, Operand x, int64_t axis, const std::vector<Dim>& bounds, bool squeezes) {
-  Operands parts;
-  for (size_t i = 0; i + 1 < bounds.size(); ++i) {
-    Operand part = c.SliceAxis(x, axis, bounds[i], bounds[i + 1]);
-    parts.push_back(squeezes ? c.Squeeze(part, {axis}) : part);
+// Returns the parts of those sizes along an axis; the program fails where they do not add up to its extent.
+Operands Split(NodeContext& c, Operand x, int64_t axis, const Dims& sizes, bool squeezes) {
+  x = importing::CheckSizes(c, x, axis, sizes);
+  if (c.failed()) return {};
+  Operands parts = importing::PartsOf(c, x, axis, sizes);
+  if (squeezes) {
+    for (Operand& part : parts) part = c.Squeeze(part, {axis});
   }
   return parts;
 }
 
-// Returns the bounds of `count` equal parts of an axis.
-std::optional<std::vector<Dim>> EqualBounds(NodeContext& c, Operand x, int64_t axis, int64_t count) {
+// Returns `count` equal parts along an axis.
+Operands SplitEqually(NodeContext& c, Operand x, int64_t axis, int64_t count, bool squeezes) {
   const Dim extent = c.ExtentOf(x, axis);
-  if (c.failed()) return std::nullopt;
+  if (c.failed()) return {};
   if (extent.is_const() && extent.constant() % count != 0) {
-    c.Fail(absl::StrCat("an extent of ", extent.constant(), " is not ", count, " equal parts"));
-    return std::nullopt;
+    return {c.Fail(absl::StrCat("an extent of ", extent.constant(), " is not ", count, " equal parts"))};
   }
-  const Dim size = FloorDiv(extent, count);
-  std::vector<Dim> bounds;
-  for (int64_t i = 0; i < count; ++i) bounds.push_back(size * Dim(i));
-  bounds.push_back(extent.is_const() ? extent : size * Dim(count));
-  return bounds;
+  return Split(c, x, axis, Dims(static_cast<size_t>(count), FloorDiv(extent, count)), squeezes);
 }
 
 Operands SliceChannel(NodeContext& c) {
   Operand x = c.In(0);
   const int64_t count = c.IntWithin("num_outputs", 1, 1, 4096), axis = c.Axis(c.Int("axis", 1), c.RankOf(x));
-  const bool squeezes = c.Bool("squeeze_axis", false);
-  std::optional<std::vector<Dim>> bounds = EqualBounds(c, x, axis, count);
-  return bounds ? Parts(c, x, axis, *bounds, squeezes) : Operands{};
+  return SplitEqually(c, x, axis, count, c.Bool("squeeze_axis", false));
 }
 
-// Parts that begin at `indices`, of which the first is 0, or a number of equal ones.
+// Returns the parts that begin at `indices`, of which the first is 0, or a number of equal ones.
 Operands SplitAt(NodeContext& c) {
   Operand x = c.In(0);
   const bool is_nnvm = c.row().variant == "nnvm";
@@ -178,21 +169,19 @@ Operands SplitAt(NodeContext& c) {
   }
   const bool squeezes = c.Bool("squeeze_axis", false);
   if (c.failed()) return {};
-  if (sections > 0) {
-    std::optional<std::vector<Dim>> bounds = EqualBounds(c, x, axis, sections);
-    return bounds ? Parts(c, x, axis, *bounds, squeezes) : Operands{};
-  }
-  std::vector<Dim> bounds;
-  if (is_nnvm || indices.empty() || indices[0] != 0) bounds.emplace_back(0);
+  if (sections > 0) return SplitEqually(c, x, axis, sections, squeezes);
+  if (!is_nnvm && !indices.empty() && indices[0] == 0) indices.erase(indices.begin());
+  Dims sizes;
   int64_t last = 0;
   for (int64_t index : indices) {
     if (index < last) return {c.Fail("its indices do not increase")};
-    bounds.emplace_back(last = index);
+    sizes.push_back(Dim(index - last));
+    last = index;
   }
   const Dim extent = c.ExtentOf(x, axis);
   if (extent.is_const() && last > extent.constant()) return {c.Fail("an index is beyond the extent of its axis")};
-  bounds.push_back(extent);
-  return Parts(c, x, axis, bounds, squeezes);
+  sizes.push_back(extent - Dim(last));
+  return Split(c, x, axis, sizes, squeezes);
 }
 
 // ---- slices
