@@ -26,7 +26,7 @@ struct ParamFile {
   bool binds_main = true;
 };
 
-// Returns a .npz, .safetensors, .npy or .params file (told apart by content; a .npy is one tensor with the
+// Reads a .npz, .safetensors, .npy or .params file (told apart by content; a .npy is one tensor with the
 // name of the file). Errors start with the path.
 absl::StatusOr<ParamFile> LoadParams(const std::string& path);
 absl::StatusOr<ParamFile> DecodeParams(const std::string& path, std::span<const uint8_t> bytes);

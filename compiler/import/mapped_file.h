@@ -9,7 +9,7 @@
 
 namespace rvm::importing {
 
-// Returns the file at `path`. kNotFound with the system's reason; kInvalidArgument where it is no file, or a pointer of
+// Maps the file at `path`. kNotFound with the system's reason; kInvalidArgument where it is no file, or a pointer of
 // Git LFS.
 absl::StatusOr<FileBytes> MapFile(const std::string& path);
 

@@ -66,7 +66,7 @@ Term SolveFactored(const Factored& lu, const Term& b, bool is_transposed = false
 Term Inverse(const Term& a);
 // L of A = L L^T, from the lower triangle of A; NaN from the first column on that shows A not positive definite.
 Term Cholesky(const Term& a);
-// Returns a to a power above 0.
+// Returns A to a power above 0.
 Term PowerOf(const Term& a, int64_t exponent);
 Term Exponential(const Term& a);
 

@@ -124,8 +124,8 @@ typedef struct {
   size_t frozen_count;
   const rvm_named_shape* shapes; /* inputs with other extents than the model says */
   size_t shape_count;
-  const void*
-      weights; /* the bytes of the file of weights of a "darknet" or "mxnet" model; NULL: the file beside the model */
+  /* The bytes of the file of weights of a "darknet" or "mxnet" model; NULL: the file beside the model. */
+  const void* weights;
   size_t weights_size;
 } rvm_import_options; /* NULL: none */
 

@@ -146,11 +146,12 @@ absl::Status Run(std::span<const std::string> args) {
   RVM_RETURN_IF_ERROR(ObservePasses(options, compile));
   RVM_ASSIGN_OR_RETURN(ProgramFile file, ReadProgram(path, options, compile));
   if (options.Has("--verbose")) file.file.diagnostics().KeepRemarks();
+  const std::vector<std::string> params_files = compile.params_files;
   auto begin = std::chrono::steady_clock::now();
   RVM_ASSIGN_OR_RETURN(driver::CompiledProgram program, CompileProgram(std::move(file), std::move(compile)));
   std::chrono::nanoseconds time = std::chrono::steady_clock::now() - begin;
   NotePassesThatDidNotRun(options, program);
-  ShowWeights(program.weights, options.Values("--params"));
+  ShowWeights(program.weights, params_files);
   if (options.Has("--print-llvm")) std::cout << program.llvm_ir;
   if (options.Has("--print-assembly")) std::cout << program.assembly;
   std::string output = options.Value("-o", absl::StrCat(ProgramStem(path), ".rvm"));

@@ -45,8 +45,6 @@ absl::StatusOr<std::string> TakeWeights(const std::string& path, driver::Compile
 
 absl::StatusOr<importing::ImportedModel> ImportModel(const std::string& path, const Options& options,
                                                      const std::string& weights, diagnostics::SourceMap* sources) {
-  const importing::Format* format = importing::FormatOfPath(path);
-  if (format == nullptr) return importing::NoModel(path);
   importing::ImportOptions import{.sources = sources};
   if (!weights.empty()) {
     RVM_ASSIGN_OR_RETURN(importing::FileBytes file, importing::MapFile(weights));
@@ -58,7 +56,7 @@ absl::StatusOr<importing::ImportedModel> ImportModel(const std::string& path, co
   for (const std::string& given : options.Values(kShapeOption.name)) {
     RVM_RETURN_IF_ERROR(OfOption(kShapeOption, driver::AddShape(given, import)));
   }
-  RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, importing::ImportFile(*format, path, std::move(import)));
+  RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, importing::ImportFile(path, std::move(import)));
   for (const std::string& warning : model.warnings)
     std::cerr << "relayvm: warning: " << path << ": " << warning << '\n';
   return model;

@@ -33,8 +33,9 @@ absl::StatusOr<std::shared_ptr<const vm::Program>> LoadProgram(const std::string
   RVM_ASSIGN_OR_RETURN(driver::CompileOptions compile, ReadCompileOptions(options));
   compile.entries = {run.entry};
   RVM_ASSIGN_OR_RETURN(ProgramFile file, ReadProgram(path, options, compile));
+  const std::vector<std::string> params_files = compile.params_files;
   RVM_ASSIGN_OR_RETURN(driver::CompiledProgram program, CompileProgram(std::move(file), std::move(compile)));
-  ShowWeights(program.weights, options.Values("--params"));
+  ShowWeights(program.weights, params_files);
   load.allow_native = true;  // we made it
   return vm::Program::Link(program.executable, load);
 }

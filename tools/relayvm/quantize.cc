@@ -111,7 +111,7 @@ absl::Status Run(std::span<const std::string> args) {
       driver::QuantizeModule(std::move(file.module), diagnostics, compile, request,
                              RuntimeForQuantizing(options.Value("--data"), request.entry, metric));
   RVM_RETURN_IF_ERROR(file.file.Report(program.status()));
-  ShowWeights(program->weights, options.Values("--params"));
+  ShowWeights(program->weights, compile.params_files);
   std::cerr << QuantizeSummary(*program);
   if (options.Has("--report")) {
     const std::string report = options.Value("--report", "");

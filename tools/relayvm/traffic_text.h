@@ -10,8 +10,8 @@
 namespace rvm::tools {
 
 struct Traffic {
-  int64_t weight_bytes = 0;  // constants of which a call reads all elements; each counts once
-  int64_t token_bytes = 0;   // of parameters for each unit of their only open extent: what a token adds to caches
+  int64_t weight_bytes = 0;  // constants of which all elements are read; each counts once, in loops too
+  int64_t token_bytes = 0;   // of parameters, for each unit of their only open extent: a row of each cache
 };
 
 // Returns what a call of the entry reads. Kernels that compute less than an operation for each element of a constant

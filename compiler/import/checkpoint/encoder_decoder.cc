@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -24,6 +26,7 @@ namespace {
 // Returns sines, then cosines, of the positions divided by powers of 10000.
 Literal Sinusoids(int64_t rows, int64_t width) {
   std::vector<float> values;
+  values.reserve(static_cast<size_t>(rows * width));
   const int64_t half = (width + 1) / 2;
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t i = 0; i < width; ++i) {
@@ -187,15 +190,17 @@ class Writer {
   }
 
   // Defines %x: the states `x` with positions, whose numbers %now has.
-  void WriteEmbedding(std::string x, const StackConfig& stack, std::string_view name) {
+  void WriteEmbedding(std::string x, const StackConfig& stack) {
     const StackNames& names = stack.names;
     if (stack.embedding_scale != 1) absl::StrAppend(&x, " * ", FloatText(stack.embedding_scale));
     if (stack.positions > 0) {
       const std::string rows =
           stack.first_position == 0 ? "%now" : absl::StrCat("%now + ", stack.first_position, "i64");
       if (c_.has_sinusoids && !weights_.Has(names.positions + ".weight")) {
-        const std::string table =
-            weights_.Declare(absl::StrCat(Abseil(name), ".positions"), Sinusoids(stack.positions, c_.width));
+        std::string& table = sinusoids_[stack.positions];
+        if (table.empty()) {
+          table = weights_.Declare(absl::StrCat("positions.", stack.positions), Sinusoids(stack.positions, c_.width));
+        }
         absl::StrAppend(&x, " + take(", table, ", ", rows, ", axis=0)");
       } else {
         absl::StrAppend(&x, " + ", weights_.Rows(names.positions + ".weight", {stack.positions, c_.width}, rows));
@@ -234,7 +239,7 @@ class Writer {
     std::string x = c_.features == 0 ? Tokens(stack) : Frames();
     Append("  let %now = arange(0i64, extent(", c_.features == 0 ? "%tokens, axis=0" : "%frames, axis=1",
            "), 1i64);\n");
-    WriteEmbedding(std::move(x), stack, "encoder");
+    WriteEmbedding(std::move(x), stack);
     const bool has_bias = stack.bucket_count > 0;
     if (has_bias) Append("  let %places = %now;\n  let %bias = ", DistanceBias(stack, "encoder"), ";\n");
     std::string last = "%x";
@@ -270,7 +275,7 @@ class Writer {
            "  let %now = arange(0i64, %count, 1i64) + %past;\n  let %mask = @causal_mask(%now, %places)");
     if (stack.bucket_count > 0) Append(" + ", DistanceBias(stack, "decoder"));
     Append(";\n");
-    WriteEmbedding(Tokens(stack), stack, "decoder");
+    WriteEmbedding(Tokens(stack), stack);
     std::vector<std::string> caches;
     std::string last = "%x";
     for (int64_t i = 0; i < stack.layers; ++i) {
@@ -315,29 +320,34 @@ class Writer {
                 .begin = absl::StrCat("@read(", cache, ", ", text, ")"),
                 .step = "@step",
                 .stops = c_.stops};
-    if (!c_.suppressed.empty() || !c_.suppressed_first.empty()) {
-      WriteSuppression();
-      loops.begin = absl::StrCat("@first_choices(", loops.begin, ")");
-      loops.step = "@choices";
-    }
+    if (!c_.suppressed.empty() || !c_.suppressed_first.empty()) WriteSuppression(loops);
     text_ += LoopText(loops);
   }
 
-  // Writes the step of loops, which leaves out tokens that are not chosen.
-  void WriteSuppression() {
-    std::vector<int64_t> first = c_.suppressed;
-    first.insert(first.end(), c_.suppressed_first.begin(), c_.suppressed_first.end());
+  // Writes functions around the steps of loops, which leave out tokens that are not chosen.
+  void WriteSuppression(Loops& loops) {
     const std::string result = absl::StrCat("(", cache_, ", ", FloatTensor(absl::StrCat(c_.vocabulary)), ")");
-    Append("def @choices(%cache: ", cache_, ", %token: int32) -> ", result,
-           " {\n  let (%next, %logits) = @step(%cache, %token);\n  (%next, %logits + ",
-           Suppression("text.suppressed", c_.suppressed), ")\n}\ndef @first_choices(%read: ", result, ") -> ", result,
-           " {\n  let (%next, %logits) = %read;\n  (%next, %logits + ", Suppression("text.suppressed_first", first),
-           ")\n}\n");
+    std::string suppressed;
+    if (!c_.suppressed.empty()) {
+      suppressed = Suppression("text.suppressed", c_.suppressed);
+      Append("def @choices(%cache: ", cache_, ", %token: int32) -> ", result,
+             " {\n  let (%next, %logits) = @step(%cache, %token);\n  (%next, %logits + ", suppressed, ")\n}\n");
+      loops.step = "@choices";
+    }
+    if (!c_.suppressed_first.empty()) {
+      std::vector<int64_t> first = c_.suppressed;
+      first.insert(first.end(), c_.suppressed_first.begin(), c_.suppressed_first.end());
+      suppressed = Suppression("text.suppressed_first", first);
+    }
+    Append("def @first_choices(%read: ", result, ") -> ", result,
+           " {\n  let (%next, %logits) = %read;\n  (%next, %logits + ", suppressed, ")\n}\n");
+    loops.begin = absl::StrCat("@first_choices(", loops.begin, ")");
   }
 
   const EncoderDecoderConfig& c_;
   Weights& weights_;
-  std::string states_, keys_, cache_;  // types; of the cache: keys and values of tokens, and those of the source
+  std::map<int64_t, std::string> sinusoids_;  // the constants of both stacks, by their numbers of positions
+  std::string states_, keys_, cache_;         // types; of the cache: keys and values of tokens, and those of the source
   std::string text_;
 };
 

@@ -40,7 +40,7 @@ struct EncoderDecoderConfig {
   double attention_scale = 1, head_scale = 1;
   std::string activation;       // of MLPs: a Relay expression, with `$` for its argument
   bool centers_norms = true;    // norms subtract the mean, and have a bias
-  bool has_norms_last = false;  // norms stand behind what a part adds to the states, not before the part
+  bool has_norms_last = false;  // norms are of the sum of the states and what a part adds, not of what it reads
   bool has_sinusoids = false;   // positions are sines and cosines, unless the file has their tables
   std::string front;            // of an encoder of features: two convolutions, `<front>1` and `<front>2`
   int64_t features = 0;         // of a frame; 0: the encoder reads tokens

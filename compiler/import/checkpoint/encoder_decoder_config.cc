@@ -109,7 +109,7 @@ void ReadT5(Settings& settings, const StoredTensors& tensors, EncoderDecoderConf
     stack->heads = settings.Count("num_heads");
     stack->inner = settings.Count("d_ff");
     stack->bucket_count = count;
-    if (reach > count / 2) stack->buckets = BucketsOf(count, reach, !is_decoder);
+    if (count > 0 && reach > count / 2) stack->buckets = BucketsOf(count, reach, !is_decoder);
     stack->names = T5Names(is_decoder ? "decoder" : "encoder", is_decoder, is_gated);
   }
   // Models that were trained with the embedding as head scale its states, even where files have a head. Newer files say
@@ -188,12 +188,6 @@ void ReadBart(Settings& settings, const Family& family, const StoredTensors& ten
 }
 
 // ---- generation
-
-// Returns the tokens of a setting in the first of both that has it; none if neither does.
-std::vector<int64_t> FirstTokens(const JsonValue& generation, const JsonValue& json, std::string_view name) {
-  std::vector<int64_t> tokens = TokensOf(generation, name);
-  return tokens.empty() ? TokensOf(json, name) : tokens;
-}
 
 // Reads the tokens that begin and end texts, and those that are not chosen.
 void ReadTokens(const JsonValue& json, const JsonValue& generation, EncoderDecoderConfig& config) {

@@ -38,7 +38,7 @@ constexpr Family kFamilies[] = {
     {.model_type = "qwen2", .is_qwen = true},
     {.model_type = "qwen3", .is_qwen = true},
 };
-constexpr std::string_view kGpt2 = "gpt2", kStops = "eos_token_id";
+constexpr std::string_view kGpt2 = "gpt2";
 
 const Family* FindFamily(std::string_view model_type) {
   for (const Family& family : kFamilies) {
@@ -207,7 +207,7 @@ DecoderConfig ConfigOfFolder(const JsonValue& json, const JsonValue& generation,
   DecoderConfig config;
   Settings settings = SettingsOf(json, std::string(kConfigFile), refusals);
   const std::string model_type = settings.Text("model_type", "");
-  config.stops = TokensOf(TokensOf(generation, kStops).empty() ? json : generation, kStops);
+  config.stops = FirstTokens(generation, json, "eos_token_id");
   if (model_type == kGpt2) {
     ReadGpt2(settings, tensors, config);
   } else if (const Family* family = FindFamily(model_type)) {

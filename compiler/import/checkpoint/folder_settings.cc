@@ -18,6 +18,18 @@ Setting SettingOf(const JsonValue* json) {
   return {};
 }
 
+// Returns the tokens of a setting that has one or an array of them; none if it is missing.
+std::vector<int64_t> TokensOf(const JsonValue& json, std::string_view name) {
+  std::vector<int64_t> tokens;
+  const JsonValue* setting = json.Find(name);
+  if (setting == nullptr) return tokens;
+  if (setting->AsInt() != nullptr) tokens.push_back(*setting->AsInt());
+  for (const JsonValue& one : setting->AsArray() == nullptr ? JsonValue::Array() : *setting->AsArray()) {
+    if (one.AsInt() != nullptr) tokens.push_back(*one.AsInt());
+  }
+  return tokens;
+}
+
 }  // namespace
 
 Settings SettingsOf(const JsonValue& json, std::string file, importing::Refusals& refusals) {
@@ -41,15 +53,9 @@ std::string ReadActivation(Settings& settings, std::string_view key, std::string
   return activation;
 }
 
-std::vector<int64_t> TokensOf(const JsonValue& json, std::string_view name) {
-  std::vector<int64_t> tokens;
-  const JsonValue* setting = json.Find(name);
-  if (setting == nullptr) return tokens;
-  if (setting->AsInt() != nullptr) tokens.push_back(*setting->AsInt());
-  for (const JsonValue& one : setting->AsArray() == nullptr ? JsonValue::Array() : *setting->AsArray()) {
-    if (one.AsInt() != nullptr) tokens.push_back(*one.AsInt());
-  }
-  return tokens;
+std::vector<int64_t> FirstTokens(const JsonValue& generation, const JsonValue& json, std::string_view name) {
+  std::vector<int64_t> tokens = TokensOf(generation, name);
+  return tokens.empty() ? TokensOf(json, name) : tokens;
 }
 
 std::string PrefixOf(const StoredTensors& tensors, std::string_view prefix, std::string_view name) {

@@ -22,8 +22,9 @@ Settings SettingsOf(const JsonValue& json, std::string file, importing::Refusals
 std::string ActivationOf(std::string_view name);
 // Returns the activation that a setting names as a Relay expression of `$`. Refuses an unknown one.
 std::string ReadActivation(Settings& settings, std::string_view key, std::string_view otherwise);
-// Returns the tokens of a setting that has one or an array of them; none if it is missing.
-std::vector<int64_t> TokensOf(const JsonValue& json, std::string_view name);
+// Returns the tokens of a setting, one or an array of them, in the first of both files that has some; none if neither
+// does.
+std::vector<int64_t> FirstTokens(const JsonValue& generation, const JsonValue& json, std::string_view name);
 // Returns `prefix`, or "" if the tensor `name` is there without it.
 std::string PrefixOf(const StoredTensors& tensors, std::string_view prefix, std::string_view name);
 

@@ -131,6 +131,7 @@ void CheckSizes(const EncoderDecoderConfig& config, Refusals& refusals) {
     for (int64_t token : *tokens) {
       if (token >= 0 && token < config.vocabulary) continue;
       refuse("tokens", absl::StrCat("saw the token ", token, "; expected one of ", config.vocabulary));
+      break;
     }
   }
 }
