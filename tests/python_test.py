@@ -468,6 +468,20 @@ def @one(%x: int64) -> Tensor[(2), float16] { zeros(shape=[2], dtype="float16") 
         with self.assertRaises(self.vm.ImportFailed):
             self.vm.import_tflite(b"no model")
 
+    def test_keras(self):
+        path = os.path.join(tools.ROOT, "tests/keras/dense.keras")
+        with open(path, "rb") as file:
+            content = file.read()
+        arrays = numpy.load(os.path.join(tools.ROOT, "tests/keras/dense.npz"))
+        for model in (path, content):
+            output = self.vm.compile(self.vm.import_keras(model))(arrays["0.in.0"])
+            numpy.testing.assert_allclose(output, arrays["0.out.0"], rtol=1e-5)
+        self.assertEqual(self.vm.coverage(content), [self.vm.OperatorUse("BatchNormalization", 1, 0, []), self.vm.OperatorUse("Dense", 2, 0, [])])
+        with open(os.path.join(tools.ROOT, "tests/keras/dense.h5"), "rb") as file:
+            self.assertEqual(len(self.vm.coverage(file.read())), 2)
+        with self.assertRaisesRegex(self.vm.ImportFailed, "it is no HDF5 file"):
+            self.vm.import_keras(b"no model")
+
     def test_weights_of_their_own(self):
         """DarkNet and MXNet: a model and its weights, as paths and as bytes."""
         config = b"[net]\ninputs=2\n[connected]\noutput=1\nactivation=linear\n"

@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "compiler/import/checkpoint/import.h"
 #include "compiler/import/darknet/import.h"
+#include "compiler/import/keras/import.h"
 #include "compiler/import/mapped_file.h"
 #include "compiler/import/mxnet/import.h"
 #include "compiler/import/onnx/import.h"
@@ -39,6 +40,8 @@ constexpr Format kFormats[] = {
      [](const FileBytes& file, const ImportOptions& options) { return stablehlo::Import(file.bytes, options); }},
     {"stablehlo", ".stablehlo",
      [](const FileBytes& file, const ImportOptions& options) { return stablehlo::Import(file.bytes, options); }},
+    {"keras", ".keras", keras::Import},
+    {"keras", ".h5", keras::Import},
     {"darknet", ".cfg",
      [](const FileBytes& file, const ImportOptions& options) { return darknet::Import(file.bytes, options); },
      /*has_weights_file=*/true},

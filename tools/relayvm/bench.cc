@@ -203,7 +203,8 @@ const Verb kBenchVerb = {
     .name = "bench",
     .summary = "run a program many times and show how long runs take",
     .usage =
-        "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER "
+        "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.keras|FILE.cfg|NAME-symbol.json|FILE.gguf|"
+        "FOLDER "
         "[options] VALUE...",
     .options = kOptions,
     .more = R"(

@@ -50,7 +50,8 @@ const Verb kCheckVerb = {
     .name = "check",
     .summary = "report the errors of a program",
     .usage =
-        "FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER|FILE.json "
+        "FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.keras|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER|"
+        "FILE.json "
         "[options]",
     .options = kOptions,
     .more = R"(

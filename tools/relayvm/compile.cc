@@ -230,7 +230,8 @@ const Verb kCompileVerb = {
     .name = "compile",
     .summary = "compile a program to an executable file",
     .usage =
-        "FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER|FILE.json "
+        "FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.keras|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER|"
+        "FILE.json "
         "[-o FILE.rvm] "
         "[options]",
     .options = kOptions,

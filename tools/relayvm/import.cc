@@ -163,10 +163,9 @@ absl::Status WriteExecutable(const std::string& path, const std::string& output,
 
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
-  RVM_ASSIGN_OR_RETURN(
-      std::string path,
-      OneFile(options,
-              "an .onnx, .pt2, .tflite, .mlirbc, .cfg, -symbol.json or .gguf file, or a folder with a config.json"));
+  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options,
+                                                 "an .onnx, .pt2, .tflite, .mlirbc, .keras, .cfg, -symbol.json or "
+                                                 ".gguf file, or a folder with a config.json"));
   const importing::Format* format = importing::FormatOfPath(path);
   if (options.Has(kWeightsOption.name) && format != nullptr && !format->has_weights_file) {
     return absl::InvalidArgumentError(absl::StrCat("`--weights`: `", path, "` has its weights in it"));
@@ -210,7 +209,8 @@ const Verb kImportVerb = {
     .name = "import",
     .summary = "turn a model into a program",
     .usage =
-        "FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER [-o FILE.relay --params "
+        "FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.keras|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER [-o "
+        "FILE.relay --params "
         "FILE.safetensors "
         "| -o "
         "FILE.rvm]",

@@ -40,7 +40,7 @@ void ShowWarnings(const driver::ProgramFiles& files);
 
 // The programs that ReadProgram reads, as messages name them.
 inline constexpr std::string_view kProgramFiles =
-    "a .relay, .onnx, .pt2, .tflite, .mlirbc, .cfg, -symbol.json or .gguf file, or a folder with a config.json";
+    "a .relay, .onnx, .pt2, .tflite, .mlirbc, .keras, .cfg, -symbol.json or .gguf file, or a folder with a config.json";
 // Returns the path of a program without its ending, or without a `/` at the end.
 std::string ProgramStem(const std::string& path);
 

@@ -49,7 +49,8 @@ absl::StatusOr<ProgramToRun> LoadProgramToRun(const Options& options) {
   RVM_ASSIGN_OR_RETURN(result.run, ReadRunOptions(options));
   if (options.positional().empty()) {
     return absl::InvalidArgumentError(
-        "no file given; expected a .rvm, .relay, .onnx, .pt2, .tflite, .mlirbc, .cfg, -symbol.json, .gguf or .json "
+        "no file given; expected a .rvm, .relay, .onnx, .pt2, .tflite, .mlirbc, .keras, .cfg, -symbol.json, .gguf or "
+        ".json "
         "file");
   }
   result.path = options.positional()[0];

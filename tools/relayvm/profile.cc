@@ -63,7 +63,8 @@ const Verb kProfileVerb = {
     .name = "profile",
     .summary = "run a program and show where time and memory go",
     .usage =
-        "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER "
+        "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.keras|FILE.cfg|NAME-symbol.json|FILE.gguf|"
+        "FOLDER "
         "[options] VALUE...",
     .options = kOptions,
     .more = R"(

@@ -132,7 +132,8 @@ const Verb kQuantizeVerb = {
     .name = "quantize",
     .summary = "store and multiply weights in fewer bits, where that gains",
     .usage =
-        "FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER [-o "
+        "FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.keras|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER "
+        "[-o "
         "FILE.rvm|FILE.relay] "
         "[options]",
     .options = kOptions,

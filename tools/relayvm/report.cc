@@ -411,7 +411,8 @@ const Verb kReportVerb = {
     .name = "report",
     .summary = "write everything about a program to one HTML page",
     .usage =
-        "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER [-o "
+        "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.keras|FILE.cfg|NAME-symbol.json|FILE.gguf|"
+        "FOLDER [-o "
         "FILE.html] "
         "[options] "
         "[VALUE...]",

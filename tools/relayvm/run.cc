@@ -57,7 +57,8 @@ const Verb kRunVerb = {
     .name = "run",
     .summary = "run an executable or a program",
     .usage =
-        "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER|"
+        "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.keras|FILE.cfg|NAME-symbol.json|FILE.gguf|"
+        "FOLDER|"
         "FILE.json [options] "
         "VALUE...",
     .options = kOptions,

@@ -67,7 +67,7 @@ _lib = declare(load("librelayvm_compiler.so.1", os.path.dirname(__file__), "RELA
 })
 
 
-_MODELS = (".onnx", ".pt2", ".tflite", ".mlirbc", ".stablehlo", ".cfg", "-symbol.json", ".gguf", "config.json")  # the endings of files that rvm_import_file reads
+_MODELS = (".onnx", ".pt2", ".tflite", ".mlirbc", ".stablehlo", ".keras", ".h5", ".cfg", "-symbol.json", ".gguf", "config.json")  # the endings of files that rvm_import_file reads
 
 
 class Diagnostic:
@@ -433,6 +433,29 @@ def import_tflite(model, *, inputs=None, freeze=None):
     return _import("tflite", model, inputs, freeze)
 
 
+def import_keras(model, *, inputs=None, freeze=None):
+    """Imports a Keras model as a Module.
+
+    model: the path or the bytes of a .keras or .h5 file, for which Keras is not needed; or a keras.Model of Keras 3, which is
+    saved to a temporary file. A model with layers that only Python has, such as Lambda and custom classes, is exported by JAX,
+    if that is the backend of Keras. inputs, freeze: as of import_onnx. Raises ImportFailed.
+    """
+    if isinstance(model, (str, os.PathLike, bytes, bytearray)):
+        return _import("keras", model, inputs, freeze)
+    from ._keras import exported_bytes, saved_bytes  # Keras is loaded only for this
+    content = saved_bytes(model)
+    try:
+        return _import("keras", content, inputs, freeze)
+    except ImportFailed as failure:
+        exported = exported_bytes(model)
+        if exported is None:
+            raise
+        try:
+            return _import("stablehlo", exported, inputs, freeze)
+        except ImportFailed:
+            raise failure from None
+
+
 def import_darknet(config, weights=None, *, inputs=None, freeze=None):
     """Imports a DarkNet model as a Module.
 
@@ -477,7 +500,7 @@ def import_jax(function, *args, inputs=None, freeze=None):
 def import_file(path, *, inputs=None, freeze=None):
     """Imports a model of any format that `relayvm import` takes, as a Module.
 
-    path: an .onnx, .pt2, .tflite, .mlirbc, .stablehlo, .cfg, -symbol.json or .gguf file, or a folder with a config.json and .safetensors files. inputs, freeze: as
+    path: an .onnx, .pt2, .tflite, .mlirbc, .stablehlo, .keras, .h5, .cfg, -symbol.json or .gguf file, or a folder with a config.json and .safetensors files. inputs, freeze: as
     of import_onnx; a model that is weights alone has no such options. Raises ImportFailed.
     """
     return _import(None, os.fspath(path), inputs, freeze)
@@ -522,7 +545,9 @@ def coverage(model, *, inputs=None, freeze=None):
 def _format(model):
     """The format of a model: of bytes by their beginning; None for a path whose ending says it."""
     if isinstance(model, (bytes, bytearray)):
-        starts = {b"PK": "torch", b"GG": "gguf", b"ML": "stablehlo"}
+        if model[:2] == b"PK" and b"model.weights.h5" in model[-4096:]:  # of the archive's directory, at its end
+            return "keras"
+        starts = {b"\x89H": "keras", b"PK": "torch", b"GG": "gguf", b"ML": "stablehlo"}
         # The place of the root table of what jax.export serialized, at the beginning. ONNX begins with tags of fields.
         root = int.from_bytes(model[:4], "little")
         is_exported = root % 4 == 0 and root < min(len(model), 1024) and b"ML\xefR" in model

@@ -1,0 +1,105 @@
+"""Compares imported Keras models with Keras: `python tests/keras/live.py [--applications] [NAME_PART...]`.
+
+Needs keras, jax and h5py, as in `pip install keras jax h5py`, and built libraries. Each model of layers.py is compared with a batch
+of 2 and with an unknown one, as .keras and as .h5; applications with random weights on one image. Prints what differs, and a count.
+"""
+
+import os
+import sys
+import tempfile
+import warnings
+
+os.environ["KERAS_BACKEND"] = "jax"
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+os.environ.setdefault("RELAYVM_LIBRARY", os.path.join(ROOT, "bazel-bin/capi/librelayvm.so.1"))
+os.environ.setdefault("RELAYVM_COMPILER_LIBRARY", os.path.join(ROOT, "bazel-bin/capi/compiler/librelayvm_compiler.so.1"))
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), *(os.path.join(ROOT, "python", part) for part in ("runtime", "compiler"))]
+
+import jax  # noqa: E402
+import keras  # noqa: E402
+import layers  # noqa: E402
+import numpy as np  # noqa: E402
+import relayvm  # noqa: E402
+
+jax.config.update("jax_default_matmul_precision", "highest")
+APPLICATIONS = {"DenseNet121": 96, "EfficientNetB0": 96, "InceptionV3": 96, "MobileNet": 96, "MobileNetV2": 96, "MobileNetV3Small": 96,
+                "NASNetMobile": 224, "ResNet50": 96, "ResNet50V2": 96, "VGG16": 64, "Xception": 96}
+
+
+def distance(model, path, values):
+    """The largest relative distance between the outputs of the file at `path` and those of the model."""
+    expected = layers.outputs_of(model, values)
+    got = relayvm.compile(relayvm.import_keras(path))(*values)
+    got = [np.asarray(one) for one in (got if isinstance(got, tuple) else (got,))]
+    assert len(got) == len(expected), f"{len(got)} outputs; expected {len(expected)}"
+    most = 0.0
+    for a, b in zip(got, expected):
+        assert a.shape == b.shape, f"shape {a.shape}; expected {b.shape}"
+        a, b = a.astype("float64"), b.astype("float64")
+        most = max(most, float(np.max(np.abs(a - b) / (1 + np.abs(b)), initial=0)))
+    return most
+
+
+def compare(name, model, near, endings, folder):
+    failures = []
+    layers.random_weights(model)
+    values = layers.random_inputs(model)
+    for ending in endings:
+        path = os.path.join(folder, f"model.{ending}")
+        try:
+            model.save(path)
+        except Exception as error:  # noqa: BLE001
+            print(f"{name}: Keras cannot save it as .{ending}: {str(error)[:100]}", flush=True)
+            continue
+        try:
+            far = distance(model, path, values)
+            if not far <= near:
+                failures.append(f"{ending}: differs by {far:.2g}")
+        except Exception as error:  # noqa: BLE001
+            failures.append(f"{ending}: {str(error)[:400]}")
+    for failure in failures:
+        print(f"{name}: {failure}", flush=True)
+    return not failures
+
+
+def run_layers(parts, folder):
+    right = count = 0
+    for name, build in layers.LAYERS.items():
+        if parts and not any(part in name for part in parts):
+            continue
+        for batch in (2, None):
+            keras.backend.clear_session()
+            count += 1
+            right += compare(f"{name}, batch {batch}", build(batch), 1e-5, ("keras", "h5"), folder)
+    return right, count
+
+
+def run_applications(parts, folder):
+    right = count = 0
+    for name, size in APPLICATIONS.items():
+        if parts and not any(part in name for part in parts):
+            continue
+        keras.backend.clear_session()
+        count += 1
+        model = getattr(keras.applications, name)(weights=None, input_shape=(size, size, 3))
+        values = [np.random.default_rng(0).uniform(0, 255, (1, size, size, 3)).astype("float32")]
+        path = os.path.join(folder, "model.keras")
+        model.save(path)
+        far = distance(model, path, values)
+        print(f"{name}: {far:.2g}", flush=True)
+        right += far <= 1e-4
+    return right, count
+
+
+def main(arguments):
+    warnings.simplefilter("ignore")
+    parts = [argument for argument in arguments if not argument.startswith("--")]
+    run = run_applications if "--applications" in arguments else run_layers
+    with tempfile.TemporaryDirectory() as folder:
+        right, count = run(parts, folder)
+    print(f"{right} of {count} are equal")
+    return 0 if right == count else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
