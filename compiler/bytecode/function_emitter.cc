@@ -403,9 +403,31 @@ absl::StatusOr<Reg> FunctionEmitter::Coerce(Reg reg, TypeId from, TypeId to) {
     code_.Op(Opcode::kCheckShape).R(checked).R(reg).U32(to.value);
     return checked;
   }
+  if (types.desc(from).kind == TypeDescKind::kTuple && types.desc(to).kind == TypeDescKind::kTuple &&
+      types.desc(from).fields.size() == types.desc(to).fields.size()) {
+    return CoerceFields(reg, from, to);
+  }
   return absl::UnimplementedError(
       absl::StrCat("in `", pending_.name, "`: a value of type `", tables_.TypeText(from), "` flows where `",
                    tables_.TypeText(to), "` is expected, and the dims inside cannot be checked; annotate both alike"));
+}
+
+// Takes the tuple apart and makes another of its fields.
+absl::StatusOr<Reg> FunctionEmitter::CoerceFields(Reg tuple, TypeId from, TypeId to) {
+  TypeTable& types = tables_.types();
+  const std::vector<TypeId> has = types.desc(from).fields, wanted = types.desc(to).fields;  // copies: the table grows
+  std::vector<Reg> fields;
+  for (TypeId field : has) fields.push_back(registers_.Allocate(field));
+  code_.Op(Opcode::kUnpack).Rs(fields).R(tuple).Unit(static_cast<uint16_t>(types.TupleLayout(from).value));
+  for (size_t i = 0; i < fields.size(); ++i) {
+    RVM_ASSIGN_OR_RETURN(Reg coerced, Coerce(fields[i], has[i], wanted[i]));
+    if (coerced.value != fields[i].value) registers_.Free(fields[i]);
+    fields[i] = coerced;
+  }
+  for (Reg field : fields) registers_.Free(field);
+  Reg out = registers_.Allocate(to);
+  code_.Op(Opcode::kMakeCell).R(out).Unit(static_cast<uint16_t>(types.TupleLayout(to).value)).Rs(fields);
+  return out;
 }
 
 void FunctionEmitter::Bind(const ir::Var* var, Reg reg, TypeId type, std::optional<uint32_t> slot) {

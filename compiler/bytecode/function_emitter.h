@@ -210,6 +210,7 @@ class FunctionEmitter {
   void DropIfUnused(const ir::Var* var);
   // `reg` of `from` as a value of `to`: itself, or a checked copy in a new register.
   absl::StatusOr<Reg> Coerce(Reg reg, TypeId from, TypeId to);
+  absl::StatusOr<Reg> CoerceFields(Reg tuple, TypeId from, TypeId to);
 
   void Mark(ir::Span span);
   TypeId TypeOf(const ir::Expr* expr) { return tables_.types().Lower(expr->type); }
