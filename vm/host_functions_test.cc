@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -349,6 +351,69 @@ TEST_P(HostFunctionsTest, AnyThreadMayLetAFunctionGo) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->ToString(), "[99f]");
   EXPECT_LT(machine_->stats().live_objects, 10);
+}
+
+// Hands texts of a run to another thread: the run waits until each was taken.
+class Handover {
+ public:
+  void Give(std::string text) {
+    std::unique_lock lock(mutex_);
+    text_ = std::move(text);
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return text_.empty() || is_closed_; });
+  }
+  std::string Take() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !text_.empty(); });
+    std::string text = std::exchange(text_, "");
+    changed_.notify_all();
+    return text;
+  }
+  // Nobody takes any more.
+  void Close() {
+    std::unique_lock lock(mutex_);
+    is_closed_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string text_;
+  bool is_closed_ = false;
+};
+
+TEST_P(HostFunctionsTest, MachinesStreamAtOnce) {
+  constexpr int kTokens = 50;
+  struct Stream {
+    std::unique_ptr<Machine> machine;
+    Handover handover;
+    absl::StatusOr<Value> result;
+    std::thread thread;
+  };
+  Stream streams[2];
+  for (int i = 0; i < 2; ++i) {
+    Stream& stream = streams[i];
+    stream.machine = NewMachine();
+    stream.thread = std::thread([&stream, count = i == 0 ? kTokens : 1'000'000'000] {
+      Value emit = Function([&](std::span<const Value> args) {
+        stream.handover.Give(args[0].ToString());
+        return Value();
+      });
+      stream.result = stream.machine->Invoke("count", std::vector<Value>{emit, Int(count)});
+    });
+  }
+  for (int token = 0; token < kTokens; ++token) {
+    for (Stream& stream : streams) EXPECT_EQ(stream.handover.Take(), std::to_string(token));
+  }
+  // The second is cancelled while it computes or waits.
+  streams[1].machine->Cancel();
+  streams[1].handover.Close();
+  for (Stream& stream : streams) stream.thread.join();
+  ASSERT_TRUE(streams[0].result.ok()) << streams[0].result.status();
+  EXPECT_EQ(streams[0].result->ToString(), std::to_string(kTokens));
+  ErrorOf(streams[1].result, absl::StatusCode::kCancelled);
+  for (Stream& stream : streams) EXPECT_EQ(stream.machine->stats().leaked_objects, 0);
 }
 
 std::string NameOf(const ::testing::TestParamInfo<Mode>& info) {
