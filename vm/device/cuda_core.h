@@ -16,7 +16,7 @@
 
 namespace rvm::device::cuda {
 
-using device_contract::kPtxBlockThreads;
+using device_contract::kBlockThreads;
 
 // Any thread.
 struct Core {
