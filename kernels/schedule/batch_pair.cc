@@ -202,10 +202,11 @@ bool SumsAlike(const LoopNest& a, const LoopNest& b) {
   if (a.reduction()->reduce != b.reduction()->reduce || a.form != b.form || !SameDepth(a, b)) return false;
   if (!a.tile) return true;
   bool is_float = a.reduction()->dtype.is_float();
-  return !is_float || (a.tile->segments == b.tile->segments && !a.tile->few && !b.tile->few &&
-                       a.tile->vector.dtype() == b.tile->vector.dtype() &&
-                       static_cast<bool>(a.tile->scale) == static_cast<bool>(b.tile->scale) &&
-                       a.tile->scaled_axes == b.tile->scaled_axes);
+  return !is_float ||
+         (a.tile->segments == b.tile->segments && !a.tile->few && !b.tile->few &&
+          a.tile->vector.dtype() == b.tile->vector.dtype() &&
+          static_cast<bool>(a.tile->scale) == static_cast<bool>(b.tile->scale) &&
+          a.tile->scaled_axes == b.tile->scaled_axes && a.tile->blocks.has_value() == b.tile->blocks.has_value());
 }
 
 std::vector<const LoopNest*> Reductions(const Schedule& schedule) {

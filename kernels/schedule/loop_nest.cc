@@ -120,6 +120,10 @@ std::vector<Expr> ReadExpressions(const LoopNest& nest) {
   bool is_read = nest.tile->access == Tile::Access::kInPlace || !nest.tile->sources.empty();
   if (is_read) expressions.push_back(nest.tile->vector);
   if (nest.tile->scale) expressions.push_back(nest.tile->scale);
+  if (const std::optional<Tile::Blocks>& blocks = nest.tile->blocks) {
+    expressions.push_back(blocks->row_scale);
+    if (blocks->zero) expressions.insert(expressions.end(), {blocks->row_sum, blocks->zero});
+  }
   return expressions;
 }
 

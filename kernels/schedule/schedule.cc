@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "kernels/schedule/arg_reduction.h"
+#include "kernels/schedule/block_products.h"
 #include "kernels/schedule/buffers.h"
 #include "kernels/schedule/cpu_loops.h"
 #include "kernels/schedule/cpu_schedule.h"
@@ -36,6 +37,7 @@ std::string Describe(const LoopNest& nest) {
     text += tile.is_packed() ? " packed" : " from panels";
     if (!tile.sources.empty()) absl::StrAppend(&text, ", computed from ", tile.sources.size(), " constants");
     if (tile.scale) absl::StrAppend(&text, ", scaled behind ", tile.scaled_axes, " axes");
+    if (tile.blocks) absl::StrAppend(&text, ", blocks of bytes by ", tile.depth_step);
   }
   if (tile.masked || tile.overlaps) text += tile.masked ? ", masked" : ", overlapping";
   if (tile.column_stride > 1) absl::StrAppend(&text, ", columns ", tile.column_stride, " apart");
@@ -216,7 +218,8 @@ absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<b
   if (std::find(read.begin(), read.end(), true) == read.end()) {
     return ScheduleOf(std::move(computation), std::move(constant_inputs), target, sum_order);
   }
-  RVM_ASSIGN_OR_RETURN(Schedule schedule, ScheduleOf(std::move(direct), constant_inputs, target, sum_order));
+  RVM_ASSIGN_OR_RETURN(Schedule schedule,
+                       ScheduleOf(MultiplyBlocks(direct, target), constant_inputs, target, sum_order));
   // Factors that no tile packs are converted once, not for each of their uses.
   bool all_packed = true;
   for (size_t i = 0; i < read.size(); ++i) {
@@ -225,7 +228,8 @@ absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<b
   }
   if (all_packed) return schedule;
   read = stored;
-  return ScheduleOf(ReadStoredFactors(computation, read), std::move(constant_inputs), target, sum_order);
+  direct = MultiplyBlocks(ReadStoredFactors(computation, read), target);
+  return ScheduleOf(std::move(direct), std::move(constant_inputs), target, sum_order);
 }
 
 }  // namespace rvm::schedule

@@ -38,6 +38,18 @@ struct Tile {
   te::Expr scale;
   size_t scaled_axes = 0;
 
+  // A product of bytes in blocks (MultiplyBlocks): the broadcast factor is an element of int8, the vector factor is
+  // made of bits of a byte, which sources[0] holds. The products of the axes behind the first `scaled_axes` are summed
+  // up as integers. Less the row's sum times the zero point, and times both scales, they are added to the tile's sums.
+  struct Blocks {
+    te::Expr row_scale;
+    te::Expr row_sum, zero;  // null: the zero point is 0
+    // Pairs are added up in lanes of int16 first, for so many steps that these hold the sums. Else in lanes of int32.
+    bool sums_narrow = false;
+    int64_t steps_at_once = 1;  // emitted one behind the other
+  };
+  std::optional<Blocks> blocks;
+
   // How the vectors are read: from the tensor as it is, with columns contiguous, or from panels.
   enum class Access : uint8_t { kInPlace, kPanels };
   Access access = Access::kInPlace;

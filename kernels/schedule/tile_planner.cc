@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/schedule/block_products.h"
 #include "kernels/schedule/stored_factors.h"
 
 namespace rvm::schedule {
@@ -54,6 +55,10 @@ constexpr int64_t kShallowDepth = 64;
 constexpr int64_t kMinDepthToScale = 8;
 // Registers for what vectors are computed with, beside one for each vector.
 constexpr int64_t kRegistersToExpand = 2;
+// Registers for a step of a product in blocks, beside those for its vectors: a row's bytes, a mask and a product.
+constexpr int64_t kRegistersOfBlocks = 3;
+// Steps of a product in blocks that are emitted one behind the other: with four bits, a block of 32.
+constexpr int64_t kMaxStepsOfBlock = 8;
 // Chains of additions that one row of a tile has at least, if their number is fixed: as many as their latency.
 constexpr int64_t kChainsOfRow = 4;
 // A last step of fewer than four bytes wastes little of a run of the depth that is so long.
@@ -100,6 +105,7 @@ class TilePlanner {
     std::array<Expr, 2> factors = {product->operands[0], product->operands[1]};
     DataType dtype = product.dtype();
     if (dtype != kFloat32 && dtype != kFloat64 && dtype != kInt32) return std::nullopt;
+    if (std::optional<BlockProduct> blocks = AsBlockProduct(reduce_, target_)) return InBlocks(*blocks);
     std::array<Expr, 2> narrow = {NarrowFactor(factors[0]), NarrowFactor(factors[1])};
     if (target_.has_pair_products && narrow[0] && narrow[1] && reduce_.axes.back().extent.is_const()) {
       if (std::optional<Tile> tile = Best(narrow, dtype, StepOf(narrow))) return tile;
@@ -167,6 +173,52 @@ class TilePlanner {
     }
     ChooseSize(tile);
     return rank;
+  }
+
+  // Returns the tile of a product in blocks; nullopt if its columns are no constants that can be packed.
+  std::optional<Tile> InBlocks(const BlockProduct& product) const {
+    Tile tile;
+    tile.lanes = target_.Lanes(kFloat32);
+    tile.depth_step = product.depth_step;
+    tile.broadcast = product.row;
+    tile.vector = product.code;
+    tile.scale = product.scale;
+    tile.scaled_axes = product.outer_axes;
+    tile.blocks = {product.row_scale, product.row_sum, product.zero, product.sums_narrow, StepsAtOnce(product)};
+    std::vector<Expr> by_row = {product.row, product.row_scale}, by_column = {product.code, product.scale};
+    if (product.zero) by_row.push_back(product.row_sum), by_column.push_back(product.zero);
+    std::vector<size_t> columns, rows;
+    for (size_t i = 0; i < nest_.axes.size(); ++i) {
+      bool is_column = Depend(by_column, nest_.axes[i]), is_row = Depend(by_row, nest_.axes[i]);
+      if (is_column == is_row) return std::nullopt;
+      (is_column ? columns : rows).push_back(i);
+    }
+    if (tile.blocks->steps_at_once == 0 || columns.size() != 1 || !FillsVectors(nest_.axes[columns[0]].extent, tile))
+      return std::nullopt;
+    tile.column = columns[0];
+    if (!rows.empty()) tile.row = RowOf(rows);
+    std::erase_if(rows, [&](size_t axis) { return axis == tile.row; });
+    tile.inner = std::move(rows);
+    tile.transposed_store = tile.row && *tile.row > tile.column;
+    if (!PackReads(tile, by_column)) return std::nullopt;
+    ChooseSize(tile);
+    return tile;
+  }
+
+  static bool Depend(const std::vector<Expr>& expressions, const IndexVar& axis) {
+    return std::any_of(expressions.begin(), expressions.end(),
+                       [&](const Expr& e) { return te::DependsOn(e, axis.id); });
+  }
+
+  // Returns the number of steps of the outermost axis of a block that are emitted one behind the other, with those of
+  // the others; 0 if a single one has too many.
+  int64_t StepsAtOnce(const BlockProduct& product) const {
+    std::span<const IndexVar> inner = std::span(reduce_.axes).subspan(product.outer_axes);
+    int64_t each = te::NumPositions(inner.subspan(1)).constant(), outermost = inner[0].extent.constant();
+    inner.size() == 1 ? outermost /= product.depth_step : each /= product.depth_step;
+    int64_t most = std::min(kMaxStepsOfBlock, product.most_steps) / each;
+    while (most > 0 && outermost % most != 0) --most;
+    return most;
   }
 
   Dim Depth() const { return te::NumPositions(reduce_.axes); }
@@ -240,9 +292,14 @@ class TilePlanner {
 
   // Constants that the vectors are computed from are packed as they are stored.
   bool PackSources(Tile& tile) const {
-    if (!IsExpansion(tile.vector)) return false;
+    if (!IsExpansion(tile.vector) || !PackReads(tile, {tile.vector})) return false;
+    SplitScale(tile);
+    return true;
+  }
+
+  bool PackReads(Tile& tile, const std::vector<Expr>& expressions) const {
     std::vector<Tile::Source> sources;
-    for (const ExprNode* node : te::Postorder({tile.vector})) {
+    for (const ExprNode* node : te::Postorder(expressions)) {
       if (node->kind != ExprKind::kRead) continue;
       std::optional<Tile::Source> source = SourceOf(*node, tile);
       if (!source) return false;
@@ -250,7 +307,6 @@ class TilePlanner {
     }
     tile.access = Tile::Access::kPanels;
     tile.sources = std::move(sources);
-    SplitScale(tile);
     return true;
   }
 
@@ -378,7 +434,7 @@ class TilePlanner {
 
   // See Tile::segments.
   int64_t Segments(const Tile& tile) const {
-    if (!schedule_.sum_order.is_fixed || !reduce_.dtype.is_float()) return 0;
+    if (!schedule_.sum_order.is_fixed || !reduce_.dtype.is_float() || tile.blocks) return 0;
     if (const SumOrder::Vectors* agreed = Agreed(tile)) return agreed->segments;
     int64_t segments = 1;
     while (segments * tile.vectors < kChainsOfRow) segments *= 2;
@@ -415,7 +471,8 @@ class TilePlanner {
     double least = 0;
     for (int64_t vectors = first; vectors >= last; --vectors) {
       // Sums, one step's vectors and a broadcast must fit the registers.
-      int64_t others = tile.flips_sign()      ? 2 * vectors
+      int64_t others = tile.blocks            ? vectors + kRegistersOfBlocks - 1
+                       : tile.flips_sign()    ? 2 * vectors
                        : tile.sources.empty() ? vectors
                                               : 2 * vectors + kRegistersToExpand;
       int64_t height = std::clamp<int64_t>((target_.vector_registers - others - 1) / vectors, 1, most_rows);
@@ -446,6 +503,7 @@ class TilePlanner {
     tile.slides = Slides(tile);
     if (tile.packed) tile.packed->panel = tile.panel(), tile.packed->depth_step = tile.depth_step;
     for (Tile::Source& source : tile.sources) source.layout.panel = tile.panel();
+    if (tile.blocks) tile.sources[0].layout.depth_step = tile.depth_step;
     tile.masked = is_masked(tile.vectors);
     tile.overlaps = has_overlaps && !tile.is_packed() && fits(tile.vectors) && !divides(tile.vectors);
     tile.panels_at_once = PanelsAtOnce(tile, by_row);

@@ -102,6 +102,20 @@ Operand ZeroPoints(NodeContext& c, const BlockMatrix& m) {
                      m);
 }
 
+// Rounds rows of whole blocks, each block to int8 by its own greatest element. `accuracy_level` 4 allows that, so that
+// kernels may multiply bytes.
+Operand RoundedInBlocks(NodeContext& c, Operand a, const BlockMatrix& m) {
+  constexpr double kMaxCode = 127;
+  const Dims dims = c.DimsOf(a);
+  Dims blocks(dims.begin(), dims.end() - 1);
+  blocks.insert(blocks.end(), {Dim(m.blocks), Dim(m.block)});
+  a = c.Reshape(a, blocks);
+  Operand greatest = c.Op("max", {c.Op("abs", {a})}, {{"axis", ir::AttrValue::List{-1}}, {"keepdims", true}});
+  Operand inverse = c.Div(c.Number(kMaxCode, a), c.Op("maximum", {greatest, c.Number(1e-30, a)}));
+  Operand codes = c.Cast(c.Op("round_half_even", {c.Mul(a, inverse)}), kInt8);
+  return c.Reshape(c.Mul(c.Cast(codes, kFloat32), c.Mul(greatest, c.Number(1 / kMaxCode, a))), dims);
+}
+
 // The codes stay packed in the program: a kernel expands them as it multiplies.
 Operands MatMulNBits(NodeContext& c) {
   std::optional<BlockMatrix> m = ReadBlockMatrix(c);
@@ -118,6 +132,7 @@ Operands MatMulNBits(NodeContext& c) {
     widths.back() = missing;
     a = importing::PadBy(c, a, 0, widths);
   }
+  if (c.Int("accuracy_level", 0) == 4) a = RoundedInBlocks(c, a, *m);
   Operand y = c.Op("nn.dense", {a, weight});
   if (c.Has(5)) y = c.Add(y, c.Cast(c.In(5), kFloat32));
   return {c.Cast(y, dtype)};

@@ -284,6 +284,7 @@ schedule::Target ScheduleTarget(const HostTarget& target) {
   if (has("+neon")) {
     facts.vector_registers = 32;
     facts.has_half_conversions = true;
+    facts.has_signed_fours = has("+dotprod");
     return facts;
   }
   facts.has_streamed_stores = true;
@@ -295,6 +296,7 @@ schedule::Target ScheduleTarget(const HostTarget& target) {
     facts.vector_registers = 32;
   }
   facts.has_pair_products = facts.vector_bits == 128 || has("+avx2");
+  facts.has_narrow_pairs = facts.vector_bits == 128 ? has("+ssse3") : has("+avx2");
   facts.has_byte_products = facts.vector_bits == 512 ? has("+avx512vnni") : facts.vector_bits == 256 && has("+avxvnni");
   return facts;
 }

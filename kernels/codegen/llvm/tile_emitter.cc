@@ -12,6 +12,7 @@
 #include "kernels/schedule/nest_cost.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/IR/Intrinsics.h"
+#include "llvm/IR/IntrinsicsAArch64.h"
 #include "llvm/IR/IntrinsicsX86.h"
 
 namespace rvm::codegen {
@@ -54,14 +55,23 @@ class TileEmitter {
   Value* Widen(DataType from, Value* x);
   Values LoadVectors(const Panel& panel);
   Value* SourceBase(const Tile::Source& source, Value* panel);
+  Value* LoadSource(const te::ExprNode& read, const Panel& panel, int64_t vector);
   Values Expand(const te::Expr& expansion, const Panel& panel);
+  Value* EmitCodes(const te::Expr& code, const Panel& panel, int64_t vector);
   Value* LoadVector(Value* address);
   Value* LoadMasked(Value* address, Value* mask);
   Value* EmitGroup(Value* k, int64_t positions);
   Value* EmitBroadcast(Value* k, int64_t positions);
   Value* SignBits();
   Value* MultiplyAdd(Value* factor, Value* vector, Value* sum);
+  Value* SumOfPairs(Value* a, Value* b);
+  Value* AddFours(Value* factor, Value* vector, Value* sum);
   Values EmitStep(Value* row, int64_t height, const Panel& panel, Value* k, int64_t positions, Values sums);
+  void EmitBlockStep(Value* row, int64_t height, const Panel& panel, Values& sums);
+  void EmitBlockSteps(size_t axis, Value* first, int64_t count, Value* row, int64_t height, const Panel& panel,
+                      Values& sums);
+  Values EmitBlockSums(size_t axis, Value* row, int64_t height, const Panel& panel);
+  Values EmitBlock(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums);
   Values EmitScaled(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums);
   Values EmitDepth(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums);
   Values EmitInnermost(Value* row, int64_t height, const Panel& panel, Values sums);
@@ -163,26 +173,40 @@ Value* TileEmitter::SourceBase(const Tile::Source& source, Value* panel) {
   return b_.CreateInBoundsGEP(e_.MemoryType(source.tensor.dtype()), e_.pointers.at(source.tensor.get()), first);
 }
 
+// Loads the elements of a constant for that vector of columns, at the bound position of the depth and those of its
+// step.
+Value* TileEmitter::LoadSource(const te::ExprNode& read, const Panel& panel, int64_t vector) {
+  size_t i = 0;
+  while (t_.sources[i].read != &read) ++i;
+  Value* place = I64(0);
+  for (size_t axis : t_.sources[i].depth) {
+    place = b_.CreateNSWMul(place, e_.EmitExtent(depth_[axis].extent));
+    place = b_.CreateNSWAdd(place, e_.EmitVariable(depth_[axis]));
+  }
+  int64_t elements = t_.lanes * t_.sources[i].layout.depth_step;
+  place = b_.CreateNSWAdd(b_.CreateNSWMul(place, I64(t_.panel())), I64(vector * elements));
+  llvm::Type* element = e_.MemoryType(read.dtype);
+  auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(elements));
+  llvm::Align align(static_cast<uint64_t>(read.dtype.bytes()));
+  return b_.CreateAlignedLoad(type, b_.CreateInBoundsGEP(element, panel.sources[i], place), align);
+}
+
 // Returns the vectors that are computed from constants, at the bound position of the depth.
 Values TileEmitter::Expand(const Expr& expansion, const Panel& panel) {
   Values vectors;
   for (int64_t v = 0; v < t_.vectors; ++v) {
-    vectors.push_back(EmitExpansion(b_, e_, expansion, t_.lanes, [&](const te::ExprNode& read) -> Value* {
-      size_t i = 0;
-      while (t_.sources[i].read != &read) ++i;
-      Value* place = I64(0);
-      for (size_t axis : t_.sources[i].depth) {
-        place = b_.CreateNSWMul(place, e_.EmitExtent(depth_[axis].extent));
-        place = b_.CreateNSWAdd(place, e_.EmitVariable(depth_[axis]));
-      }
-      place = b_.CreateNSWAdd(b_.CreateNSWMul(place, I64(t_.panel())), I64(v * t_.lanes));
-      llvm::Type* element = e_.MemoryType(read.dtype);
-      auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(t_.lanes));
-      llvm::Align align(static_cast<uint64_t>(read.dtype.bytes()));
-      return b_.CreateAlignedLoad(type, b_.CreateInBoundsGEP(element, panel.sources[i], place), align);
-    }));
+    vectors.push_back(EmitExpansion(b_, e_, expansion, t_.lanes,
+                                    [&](const te::ExprNode& read) { return LoadSource(read, panel, v); }));
   }
   return vectors;
+}
+
+// Emits the codes of a product in blocks, as bytes: a byte, or bits of it.
+Value* TileEmitter::EmitCodes(const Expr& code, const Panel& panel, int64_t vector) {
+  if (code->kind == te::ExprKind::kRead) return LoadSource(*code, panel, vector);
+  Value* bytes = EmitCodes(code->operands[0], panel, vector);
+  Value* by = b_.CreateVectorSplat(static_cast<unsigned>(t_.lanes * t_.depth_step), e_.Emit(code->operands[1]));
+  return code->binary == te::BinaryOp::kAnd ? b_.CreateAnd(bytes, by) : b_.CreateLShr(bytes, by);
 }
 
 // At the bound position of the depth, and of the row if the vectors depend on it.
@@ -250,7 +274,7 @@ Value* TileEmitter::LoadMasked(Value* address, Value* mask) {
 Value* TileEmitter::Widen(DataType from, Value* x) {
   if (t_.depth_step == 4) return x;
   const DataType sum = s_.nest.tensors[0].value->operands[0].dtype();
-  if (sum.is_float()) return from == sum ? x : e_.WidenVector(from, sum, x);
+  if (sum.is_float() && !t_.blocks) return from == sum ? x : e_.WidenVector(from, sum, x);
   llvm::Type* type = x->getType()->getWithNewBitWidth(t_.depth_step > 1 ? 16 : element_->getIntegerBitWidth());
   return from.is_int() ? b_.CreateSExt(x, type) : b_.CreateZExt(x, type);
 }
@@ -295,22 +319,42 @@ Value* TileEmitter::SignBits() {
 }
 
 Value* TileEmitter::MultiplyAdd(Value* factor, Value* vector, Value* sum) {
+  if (t_.depth_step == 4) return AddFours(factor, vector, sum);
+  if (t_.depth_step == 2) return b_.CreateAdd(sum, SumOfPairs(factor, vector));
   if (element_->isFloatingPointTy()) {
     return b_.CreateIntrinsic(llvm::Intrinsic::fmuladd, {vector_}, {factor, vector, sum});
   }
-  if (t_.depth_step == 1) return b_.CreateAdd(sum, b_.CreateMul(factor, vector));
+  return b_.CreateAdd(sum, b_.CreateMul(factor, vector));
+}
+
+// Returns products of int16, added up in pairs in lanes of int32.
+Value* TileEmitter::SumOfPairs(Value* a, Value* b) {
   int64_t bits = t_.lanes * 32;
-  if (t_.depth_step == 4) {
-    llvm::Intrinsic::ID fours =
-        bits == 512 ? llvm::Intrinsic::x86_avx512_vpdpbusd_512 : llvm::Intrinsic::x86_avx512_vpdpbusd_256;
-    vector = b_.CreateBitCast(vector, vector_);
-    if (t_.vector.dtype().is_uint()) std::swap(factor, vector);
-    return b_.CreateIntrinsic(fours, {}, {sum, factor, vector});
-  }
   llvm::Intrinsic::ID pairs = bits == 512   ? llvm::Intrinsic::x86_avx512_pmaddw_d_512
                               : bits == 256 ? llvm::Intrinsic::x86_avx2_pmadd_wd
                                             : llvm::Intrinsic::x86_sse2_pmadd_wd;
-  return b_.CreateAdd(sum, b_.CreateIntrinsic(pairs, {}, {factor, vector}));
+  return b_.CreateIntrinsic(pairs, {}, {a, b});
+}
+
+// Adds four products of bytes in each lane of int32, or two in each lane of int16 if sums are narrow.
+Value* TileEmitter::AddFours(Value* factor, Value* vector, Value* sum) {
+  int64_t bits = t_.lanes * 32;
+  auto* bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), static_cast<unsigned>(bits / 8));
+  if (t_.blocks && t_.blocks->sums_narrow) {
+    llvm::Intrinsic::ID pairs = bits == 512   ? llvm::Intrinsic::x86_avx512_pmaddubs_w_512
+                                : bits == 256 ? llvm::Intrinsic::x86_avx2_pmadd_ub_sw
+                                              : llvm::Intrinsic::x86_ssse3_pmadd_ub_sw_128;
+    return b_.CreateAdd(sum, b_.CreateIntrinsic(pairs, {}, {vector, b_.CreateBitCast(factor, bytes)}));
+  }
+  if (s_.target.has_signed_fours) {
+    return b_.CreateIntrinsic(llvm::Intrinsic::aarch64_neon_sdot, {sum->getType(), bytes},
+                              {sum, b_.CreateBitCast(factor, bytes), vector});
+  }
+  llvm::Intrinsic::ID fours =
+      bits == 512 ? llvm::Intrinsic::x86_avx512_vpdpbusd_512 : llvm::Intrinsic::x86_avx512_vpdpbusd_256;
+  vector = b_.CreateBitCast(vector, sum->getType());
+  if (t_.vector.dtype().is_uint()) std::swap(factor, vector);
+  return b_.CreateIntrinsic(fours, {}, {sum, factor, vector});
 }
 
 // One step of the innermost depth axis: so many of its positions.
@@ -421,8 +465,94 @@ Values TileEmitter::EmitInnermost(Value* row, int64_t height, const Panel& panel
       b_, last, end, 1, std::move(sums), [&](Value* k, const Values& carried) { return steps(k, 1, carried); }, hints);
 }
 
-// Returns the axes of the depth from `axis` on, whose sums are multiplied by the scale.
+// Emits one step of a product in blocks, at the bound position of the depth.
+void TileEmitter::EmitBlockStep(Value* row, int64_t height, const Panel& panel, Values& sums) {
+  Values vectors;
+  for (int64_t v = 0; v < t_.vectors; ++v) {
+    vectors.push_back(Widen(t_.vector.dtype(), EmitCodes(t_.vector, panel, v)));
+  }
+  for (int64_t r = 0; r < height; ++r) {
+    e_.OpenScope();
+    if (t_.row) e_.Bind(s_.nest.axes[*t_.row], b_.CreateNSWAdd(row, I64(r)));
+    Value* factor = EmitBroadcast(e_.EmitVariable(depth_.back()), t_.depth_step);
+    e_.CloseScope();
+    for (int64_t v = 0; v < t_.vectors; ++v) {
+      Value*& sum = sums[static_cast<size_t>(r * t_.vectors + v)];
+      sum = MultiplyAdd(factor, vectors[static_cast<size_t>(v)], sum);
+    }
+  }
+}
+
+// Emits the steps of the axes of a block from `axis` on, one behind the other: `count` of the first axis, from `first`
+// on.
+void TileEmitter::EmitBlockSteps(size_t axis, Value* first, int64_t count, Value* row, int64_t height,
+                                 const Panel& panel, Values& sums) {
+  bool is_innermost = axis + 1 == depth_.size();
+  for (int64_t i = 0; i < count; ++i) {
+    e_.OpenScope();
+    e_.Bind(depth_[axis], b_.CreateNSWAdd(first, I64(is_innermost ? i * t_.depth_step : i)));
+    if (is_innermost) {
+      EmitBlockStep(row, height, panel, sums);
+    } else {
+      int64_t next = depth_[axis + 1].extent.constant();
+      if (axis + 2 == depth_.size()) next /= t_.depth_step;
+      EmitBlockSteps(axis + 1, I64(0), next, row, height, panel, sums);
+    }
+    e_.CloseScope();
+  }
+}
+
+// Returns the sums of a block, whose axes are those from `axis` on, in int32.
+Values TileEmitter::EmitBlockSums(size_t axis, Value* row, int64_t height, const Panel& panel) {
+  const Tile::Blocks& blocks = *t_.blocks;
+  auto lanes = static_cast<unsigned>(t_.lanes);
+  auto* wide = llvm::FixedVectorType::get(b_.getInt32Ty(), lanes);
+  auto* narrow = llvm::FixedVectorType::get(b_.getInt16Ty(), 2 * lanes);
+  auto steps = [&](Value* first, const Values& carried) {
+    Values sums = carried;
+    if (blocks.sums_narrow) sums.assign(carried.size(), llvm::Constant::getNullValue(narrow));
+    EmitBlockSteps(axis, first, blocks.steps_at_once, row, height, panel, sums);
+    for (size_t i = 0; i < sums.size() && blocks.sums_narrow; ++i) {
+      sums[i] = b_.CreateAdd(carried[i], SumOfPairs(sums[i], llvm::ConstantInt::get(narrow, 1)));
+    }
+    return sums;
+  };
+  Values sums(static_cast<size_t>(NumSums(height)), llvm::Constant::getNullValue(wide));
+  int64_t extent = depth_[axis].extent.constant(),
+          positions = blocks.steps_at_once * (axis + 1 == depth_.size() ? t_.depth_step : 1);
+  if (positions == extent) return steps(I64(0), sums);
+  LoopRange range{I64(0), I64(extent), depth_[axis].extent, positions};
+  return EmitStoppableLoop(b_, range, s_.cancel, CostOfSums(axis), std::move(sums), steps, {.keep_rolled = true});
+}
+
+// Adds the sums of a block, scaled.
+Values TileEmitter::EmitBlock(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums) {
+  const Tile::Blocks& blocks = *t_.blocks;
+  Values products = EmitBlockSums(axis, row, height, panel), scales = Expand(t_.scale, panel), zeros;
+  if (blocks.zero) zeros = Expand(blocks.zero, panel);
+  auto splat = [&](const Expr& e) { return b_.CreateVectorSplat(static_cast<unsigned>(t_.lanes), e_.Emit(e)); };
+  auto multiply_add = [&](Value* a, Value* b, Value* c) {
+    return b_.CreateIntrinsic(llvm::Intrinsic::fmuladd, {vector_}, {a, b, c});
+  };
+  for (int64_t r = 0; r < height; ++r) {
+    e_.OpenScope();
+    if (t_.row) e_.Bind(s_.nest.axes[*t_.row], b_.CreateNSWAdd(row, I64(r)));
+    Value* row_scale = splat(blocks.row_scale);
+    Value* minus_row_sum = blocks.zero ? b_.CreateFNeg(splat(blocks.row_sum)) : nullptr;
+    e_.CloseScope();
+    for (int64_t v = 0; v < t_.vectors; ++v) {
+      auto i = static_cast<size_t>(r * t_.vectors + v), column = static_cast<size_t>(v);
+      Value* product = b_.CreateSIToFP(products[i], vector_);
+      if (blocks.zero) product = multiply_add(minus_row_sum, zeros[column], product);
+      sums[i] = multiply_add(row_scale, b_.CreateFMul(product, scales[column]), sums[i]);
+    }
+  }
+  return sums;
+}
+
+// Emits the axes of the depth from `axis` on, whose sums are multiplied by the scale.
 Values TileEmitter::EmitScaled(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums) {
+  if (t_.blocks) return EmitBlock(axis, row, height, panel, std::move(sums));
   Values inner(sums.size(), llvm::Constant::getNullValue(vector_));
   inner = EmitDepth(axis, row, height, panel, std::move(inner));
   Values scales = Expand(t_.scale, panel);
