@@ -32,6 +32,7 @@ from gpu import pack  # noqa: E402
 from gradients import compare as gradients  # noqa: E402
 from language import compare as language  # noqa: E402
 from operators import compare as operators  # noqa: E402
+from quantised import compare as quantised  # noqa: E402
 from recurrent import compare as recurrent  # noqa: E402
 from vision import compare as vision  # noqa: E402
 
@@ -193,7 +194,7 @@ def memory(folder):
 # By the name that chooses it on the command line.
 TABLES = {"models": models, "vm": programs, "share": share, "load": load_time.table, "memory": memory,
           "kernels": kernels, "operators": operators.table, "gradients": gradients.table, "threads": python_threads.table, "calls": python_calls.table,
-          "vision": vision.table, "recurrent": recurrent.table, "batching": batching.table, "bert": bert.table, "compile": compile_models.table,
+          "vision": vision.table, "quantised": quantised.table, "recurrent": recurrent.table, "batching": batching.table, "bert": bert.table, "compile": compile_models.table,
           "control": control.table, "language": language.table}
 
 
