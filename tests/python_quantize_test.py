@@ -47,7 +47,7 @@ class Quantize(python_test.WithPackages, unittest.TestCase):
 
     def test_schemes(self):
         """With and without data; the module is the same program; the report's error is that of the results."""
-        for scheme, bound in (("float16", 1e-3), ("w8", 0.02), ("w4", 0.25), ("w8a8-dynamic", 0.03), ("w8a8", 0.03)):
+        for scheme, bound in (("float16", 1e-3), ("w8", 0.02), ("w4", 0.25), ("w4a8-dynamic", 0.25), ("w8a8-dynamic", 0.03), ("w8a8", 0.03)):
             for data in ([None] if scheme != "w8a8" else []) + [self.data]:
                 with self.subTest(scheme=scheme, data=data is not None):
                     q = self.vm.quantize(PROGRAM, scheme=scheme, params=self.weights, data=data, force=True)

@@ -51,7 +51,7 @@ CALL = ["[1, 299, 17, 5]", "3"]
 # The names of the sites.
 SITES = {"cell", "words", "child", "inner", "filter"}
 # The greatest error of the result, relative to its norm, and bytes of a stored element.
-SCHEMES = {"float16": (1e-3, 2), "bfloat16": (1e-2, 2), "w8": (2e-2, 1), "w4": (0.3, 0.5), "w8a8-dynamic": (3e-2, 1)}
+SCHEMES = {"float16": (1e-3, 2), "bfloat16": (1e-2, 2), "w8": (2e-2, 1), "w4": (0.3, 0.5), "w4a8-dynamic": (0.3, 0.5), "w8a8-dynamic": (3e-2, 1)}
 
 
 class QuantizeTest(relayvm.TestCase):
@@ -107,9 +107,9 @@ class QuantizeTest(relayvm.TestCase):
                     sites = {site["name"].split(".")[0]: site for site in json.load(file)["sites"]}
                 self.assertEqual(set(sites), SITES)
                 for name, site in sites.items():
-                    expected = "w8" if scheme == "w4" and name == "filter" else scheme
+                    expected = {"w4": "w8", "w4a8-dynamic": "w8a8-dynamic"}.get(scheme, scheme) if name == "filter" else scheme
                     self.assertEqual(site["scheme"], expected, site)
-                    bits = 1 if expected == "w8" else width
+                    bits = 1 if expected != scheme else width
                     self.assertLess(site["bytes_after"], (bits + 0.2) * self.weights[name].size)
                 text, done = self.quantize(self.source, "q.relay", "--scheme", scheme, "--force")
                 self.assertEqual(done.returncode, 0, done.stderr)

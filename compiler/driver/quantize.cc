@@ -39,10 +39,14 @@ constexpr double kSlower = 1.03;
 
 bool IsChanged(const SitePlan& plan) { return plan.scheme != Scheme::kFloat; }
 
-// Returns a plan with less error: kW8 for kW4, otherwise floats.
-SitePlan RaisedPlan(const SitePlan& plan) {
-  return {.scheme = plan.scheme == Scheme::kW4 ? Scheme::kW8 : Scheme::kFloat};
+// Returns the scheme with twice the bits of a weight and the same products; kFloat if there is none.
+Scheme RaisedScheme(Scheme scheme) {
+  if (RowOf(scheme).bits != 4) return Scheme::kFloat;
+  return RowOf(scheme).multiplies_bytes ? Scheme::kW8A8Dynamic : Scheme::kW8;
 }
+
+// Returns a plan with less error.
+SitePlan RaisedPlan(const SitePlan& plan) { return {.scheme = RaisedScheme(plan.scheme)}; }
 
 // The sites' plans, and the reports that say why.
 class Planner {
@@ -56,9 +60,9 @@ class Planner {
     if (std::string reason = WhyFloat(site, report); !reason.empty()) return Float(reason, report);
     if (report.activations) report.range = plan.greatest = report.activations->Range(request_.observer);
     if (!quantize::CanRealize(site, plan.scheme, plan.group, weights_)) {
-      bool may_be_bytes = plan.scheme == Scheme::kW4 && quantize::CanRealize(site, Scheme::kW8, 0, weights_);
-      if (!may_be_bytes) return Float("its weights do not fit the scheme", report);
-      plan.scheme = Scheme::kW8;
+      plan.scheme = RaisedScheme(plan.scheme);
+      if (!IsChanged(plan) || !quantize::CanRealize(site, plan.scheme, 0, weights_))
+        return Float("its weights do not fit the scheme", report);
       report.reason = absl::StrCat("no rows of whole groups of ", request_.group);
     }
     if (site.kind != SiteKind::kTable) {
@@ -109,7 +113,8 @@ class Planner {
     if (std::find(kept.begin(), kept.end(), site.name) != kept.end()) return "kept";
     const bool multiplies_bytes = RowOf(request_.scheme).multiplies_bytes && site.kind != SiteKind::kTable;
     // Small weights are folded to floats again.
-    if (!multiplies_bytes && site.weight.bytes() <= passes::kMaxFoldedBytes)
+    const bool is_expanded = !multiplies_bytes || RowOf(request_.scheme).bits == 4;
+    if (is_expanded && site.weight.bytes() <= passes::kMaxFoldedBytes)
       return "small: up to 64 KB are stored as they are";
     if (multiplies_bytes && site.is_grouped && !request_.force) return "channels in groups are multiplied in floats";
     if (RowOf(request_.scheme).needs_data && site.kind != SiteKind::kTable) {

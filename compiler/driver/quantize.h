@@ -47,7 +47,7 @@ struct QuantizeRuntime {
 
 struct QuantizeRequest {
   quantize::Scheme scheme = quantize::Scheme::kW8;
-  int64_t group = 32;                   // weights of kW4 that share a scale
+  int64_t group = 32;                   // weights of 4 bits that share a scale
   std::vector<std::string> kept;        // names of sites that stay in floats
   std::map<std::string, int64_t> dims;  // values of named extents, for measurements
   bool force = false;                   // also quantise what is slower for it
@@ -89,8 +89,8 @@ struct QuantizedProgram {
 
 // Quantises the sites of an untyped module. Products and convolutions that would be slower in the scheme stay in floats
 // unless the request says otherwise. With data and a greatest error, sites are raised in the order of the errors that
-// they cause alone, from kW4 to kW8, then to floats. kFailedPrecondition if no site would be quantised, or if the whole
-// program is slower, with the reasons.
+// they cause alone, from 4 bits to 8, then to floats. kFailedPrecondition if no site would be quantised, or if the
+// whole program is slower, with the reasons.
 absl::StatusOr<QuantizedProgram> QuantizeModule(ir::Module module, diagnostics::Diagnostics& diagnostics,
                                                 const CompileOptions& options, const QuantizeRequest& request,
                                                 const QuantizeRuntime& runtime);

@@ -29,6 +29,8 @@ int64_t DepthOf(const Site& site) {
   return site.weight.num_elements() / std::max<int64_t>(1, site.weight.shape()[static_cast<size_t>(site.channel_axis)]);
 }
 
+enum class Numbers : uint8_t { kIntegers, kFloats };
+
 // Makes the expressions that stand in place of one site.
 class SiteWriter {
  public:
@@ -37,13 +39,18 @@ class SiteWriter {
 
   Expr* Realized(Expr* data) {
     if (site_.kind == SiteKind::kTable) return Rows(data);
-    if (RowOf(plan_.scheme).multiplies_bytes) return ProductOfBytes(data);
+    if (RowOf(plan_.scheme).bits == 8 && RowOf(plan_.scheme).multiplies_bytes) return ProductOfBytes(data);
     Expr* codes = Named(stored_.codes, "codes");
     switch (plan_.scheme) {
       case Scheme::kFloat16:
       case Scheme::kBfloat16: return Product(data, Wide(codes), "");
       case Scheme::kW8: return Times(Product(data, Wide(codes), ""), AlongOutputs(stored_.scales));
       case Scheme::kW4: return Product(data, Expanded(codes, Named(stored_.scales, "scales")), "");
+      case Scheme::kW4A8Dynamic: {
+        Chain chain;
+        Expr* rows = RoundedInGroups(data, Numbers::kIntegers, chain);
+        return ir::MakeLets(at_.arena(), chain, Product(rows, Expanded(codes, Named(stored_.scales, "scales")), ""));
+      }
       case Scheme::kFloat:
       case Scheme::kW8A8Dynamic:
       case Scheme::kW8A8: break;
@@ -52,13 +59,12 @@ class SiteWriter {
   }
 
   Expr* Simulated(Expr* data) {
-    Literal weight = Restored(site_, stored_, plan_.scheme);
+    Literal weight = quantize::Restored(site_, stored_, plan_.scheme);
     if (site_.kind == SiteKind::kTable) return Take(at_.Constant(std::move(weight)), data);
     Expr* constant = at_.Constant(std::move(weight));
     if (!RowOf(plan_.scheme).multiplies_bytes) return Product(data, constant, "");
     Chain chain;
-    RoundedRows rows = Rounded(data, chain);
-    Expr* restored = at_.Bind("rounded", Times(rows.codes, rows.scale), chain);
+    Expr* restored = at_.Bind("rounded", Restored(data, chain), chain);
     return ir::MakeLets(at_.arena(), chain, Product(restored, constant, ""));
   }
 
@@ -98,7 +104,7 @@ class SiteWriter {
     Expr* codes = Take(Named(stored_.codes, "codes"), indices);
     if (RowOf(plan_.scheme).bits == 16) return Wide(codes);
     const Literal& scales = stored_.scales;
-    if (plan_.scheme == Scheme::kW4) return Expanded(codes, Take(Named(scales, "scales"), indices));
+    if (RowOf(plan_.scheme).bits == 4) return Expanded(codes, Take(Named(scales, "scales"), indices));
     Literal column = Literal::FromValues<float>(kFloat32, {scales.num_elements(), 1}, scales.values<float>());
     return Times(Wide(codes), Take(Named(std::move(column), "scales"), indices));
   }
@@ -138,10 +144,35 @@ class SiteWriter {
     ir::AttrValue::List axes;
     const auto rank = static_cast<int64_t>(TensorOf(data)->shape.dims.size());
     for (int64_t i = site_.kind == SiteKind::kProduct ? rank - 1 : 1; i < rank; ++i) axes.emplace_back(i);
+    return RoundedAlong(std::move(axes), data, chain);
+  }
+
+  // Rounds activations to the steps that the greatest element along the axes asks for.
+  RoundedRows RoundedAlong(ir::AttrValue::List axes, Expr* data, Chain& chain) {
     Expr* greatest = at_.Bind("greatest", Op("max", {Op("abs", {data})}, {{"axis", axes}, {"keepdims", true}}), chain);
     Expr* inverse = Op("divide", {Number(kMaxCode), Op("maximum", {greatest, Number(1e-30)})});
     Expr* codes = Op("round_half_even", {Times(data, inverse)});
     return {codes, Times(greatest, Number(1.0 / kMaxCode))};
+  }
+
+  // Returns rows in floats of which each group of the depth is rounded to bytes.
+  Expr* RoundedInGroups(Expr* data, Numbers numbers, Chain& chain) {
+    const int64_t depth = site_.weight.shape()[1];
+    constexpr int64_t kSameExtent = 0;
+    std::vector<int64_t> whole(TensorOf(data)->shape.dims.size() - 1, kSameExtent), groups = whole;
+    groups.insert(groups.end(), {depth / plan_.group, plan_.group});
+    whole.push_back(depth);
+    Expr* grouped = at_.Bind("groups", Op("reshape", {data}, {{"newshape", ir::IntList(groups)}}), chain);
+    RoundedRows rows = RoundedAlong(ir::IntList({{-1}}), grouped, chain);
+    if (numbers == Numbers::kIntegers) rows.codes = Wide(Op("cast", {rows.codes}, {{"dtype", "int8"}}));
+    return Op("reshape", {Times(rows.codes, rows.scale)}, {{"newshape", ir::IntList(whole)}});
+  }
+
+  // Returns rounded activations in floats.
+  Expr* Restored(Expr* data, Chain& chain) {
+    if (plan_.scheme == Scheme::kW4A8Dynamic) return RoundedInGroups(data, Numbers::kFloats, chain);
+    RoundedRows rows = Rounded(data, chain);
+    return Times(rows.codes, rows.scale);
   }
 
   float StaticStep() const { return static_cast<float>(std::max(plan_.greatest / kMaxCode, 1e-30)); }
@@ -167,8 +198,6 @@ class SiteWriter {
   const SitePlan& plan_;
   const StoredWeight& stored_;
 };
-
-enum class Numbers : uint8_t { kIntegers, kFloats };
 
 class Realizer : public passes::Rewriter {
  public:
@@ -217,6 +246,8 @@ bool CanRealize(const Site& site, Scheme scheme, int64_t group, WeightStore& wei
   if (RowOf(scheme).multiplies_bytes && site.kind != SiteKind::kTable) {
     if (DepthOf(site) > kMaxDepth) return false;
     if (site.kind == SiteKind::kConvolution && TensorOf(site.data())->shape.dims.size() < 2) return false;
+    // Activations are split into groups.
+    if (RowOf(scheme).bits == 4 && !TensorOf(site.data())->shape.dims.back().is_const()) return false;
   }
   return weights.Find(site, scheme, group) != nullptr;
 }

@@ -16,12 +16,12 @@ namespace rvm::quantize {
 // Decision for one site.
 struct SitePlan {
   Scheme scheme = Scheme::kFloat;
-  int64_t group = 32;   // weights of kW4 that share a scale
+  int64_t group = 32;   // weights of 4 bits that share a scale
   double greatest = 0;  // kW8A8: the magnitude of activations that becomes the greatest code
 };
 
 // Returns whether products of the site fit the scheme. A table only changes how it is stored, so the schemes of
-// products of bytes store it as kW8.
+// products of bytes store it as those of floats with as many bits.
 bool CanRealize(const Site& site, Scheme scheme, int64_t group, WeightStore& weights);
 
 // Returns the module with the sites in the forms that `plans` decide, one for each site. Types stay as they are.
@@ -29,6 +29,9 @@ bool CanRealize(const Site& site, Scheme scheme, int64_t group, WeightStore& wei
 //
 //   let q = cast(clip(round_half_even(x * 1/s), -127, 127), int8);
 //   cast(nn.dense(q, codes, out_dtype=int32), float32) * (s * scales)
+//
+// and one of kW4A8Dynamic a product of floats that a kernel may compute with bytes, since `s` and the scales are those
+// of groups of the depth: nn.dense(cast(q, float32) * s, (cast(codes, float32) - 8) * scales).
 //
 // REQUIRES: CanRealize for each plan.
 ir::Module Realize(const ir::Module& module, const std::vector<Site>& sites, const std::vector<SitePlan>& plans,

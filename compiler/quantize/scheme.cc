@@ -19,6 +19,7 @@ constexpr SchemeRow kRows[] = {
     {Scheme::kBfloat16, "bfloat16", "weights in bfloat16", 16, false, false},
     {Scheme::kW8, "w8", "weights in int8, a scale for each output", 8, false, false},
     {Scheme::kW4, "w4", "weights in 4 bits, a scale for each group", 4, false, false},
+    {Scheme::kW4A8Dynamic, "w4a8-dynamic", "weights in 4 bits, groups of activations in bytes", 4, true, false},
     {Scheme::kW8A8Dynamic, "w8a8-dynamic", "products of bytes, scales of activations from each call", 8, true, false},
     {Scheme::kW8A8, "w8a8", "products of bytes, scales of activations from calibration", 8, true, true},
 };

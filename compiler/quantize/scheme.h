@@ -16,6 +16,7 @@ enum class Scheme : uint8_t {
   kBfloat16,     // stored in bfloat16, multiplied in float32
   kW8,           // stored in int8 with a scale for each output, multiplied in float32
   kW4,           // stored in 4 bits with a scale for each group of the depth, multiplied in float32
+  kW4A8Dynamic,  // as kW4, times activations whose groups are rounded to int8 by their own maxima in each call
   kW8A8Dynamic,  // int8 weights and int8 activations whose scale is that of their own maximum in each call
   kW8A8,         // int8 weights and int8 activations with a scale from calibration
 };

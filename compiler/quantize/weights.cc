@@ -29,7 +29,7 @@ class Channels {
 DataType CodeType(Scheme scheme) {
   if (scheme == Scheme::kFloat16) return kFloat16;
   if (scheme == Scheme::kBfloat16) return kBFloat16;
-  return scheme == Scheme::kW4 ? kUInt8 : kInt8;
+  return RowOf(scheme).bits == 4 ? kUInt8 : kInt8;
 }
 
 std::optional<StoredWeight> Narrowed(const Literal& weight, DataType dtype) {
@@ -113,7 +113,7 @@ std::optional<StoredWeight> Store(const Site& site, Scheme scheme, int64_t group
   std::optional<StoredWeight> stored;
   if (RowOf(scheme).bits == 16) stored = Narrowed(site.weight, CodeType(scheme));
   if (RowOf(scheme).bits == 8) stored = AsBytes(site.weight, site.channel_axis);
-  if (scheme == Scheme::kW4 && site.kind != SiteKind::kConvolution) stored = InGroups(site.weight, group);
+  if (RowOf(scheme).bits == 4 && site.kind != SiteKind::kConvolution) stored = InGroups(site.weight, group);
   if (!stored) return std::nullopt;
   Literal restored = Restored(site, *stored, scheme);
   stored->error = RelativeError(site.weight.values<float>(), restored.values<float>());
@@ -126,7 +126,7 @@ Literal Restored(const Site& site, const StoredWeight& stored, Scheme scheme) {
   const auto count = static_cast<size_t>(site.weight.num_elements());
   if (RowOf(scheme).bits == 16) {
     for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(stored.codes.DoubleAt(static_cast<int64_t>(i)));
-  } else if (scheme == Scheme::kW4) {
+  } else if (RowOf(scheme).bits == 4) {
     std::span<const uint8_t> bytes = stored.codes.values<uint8_t>();
     std::span<const float> scales = stored.scales.values<float>();
     const size_t group = count / scales.size();
@@ -144,8 +144,9 @@ Literal Restored(const Site& site, const StoredWeight& stored, Scheme scheme) {
 }
 
 const StoredWeight* WeightStore::Find(const Site& site, Scheme scheme, int64_t group) {
-  // int8 weights are the same, whatever they are multiplied by.
+  // Weights are the same, whatever they are multiplied by.
   if (RowOf(scheme).bits == 8) scheme = Scheme::kW8;
+  if (RowOf(scheme).bits == 4) scheme = Scheme::kW4;
   auto [found, added] =
       stored_.try_emplace({site.weight.data(), site.channel_axis, scheme, scheme == Scheme::kW4 ? group : 0});
   if (added) found->second = Store(site, scheme, group);

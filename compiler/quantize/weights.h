@@ -27,7 +27,7 @@ inline constexpr int kZeroCode = 8;
 inline constexpr int kMaxCode = 127;
 
 // Returns the weight of a site as `scheme` stores it. nullopt if the scheme cannot: a weight that is not finite, or too
-// large for float16; kW4 of filters, or of rows that are no multiple of `group`.
+// large for float16; 4 bits of filters, or of rows that are no multiple of `group`.
 std::optional<StoredWeight> Store(const Site& site, Scheme scheme, int64_t group);
 
 // Returns the numbers that stored weights stand for, in the shape of the site's weight.

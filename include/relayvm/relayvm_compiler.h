@@ -91,10 +91,10 @@ typedef struct {
 typedef struct {
   uint32_t struct_size;
   uint32_t force;          /* not 0: also what is slower for it */
-  const char* scheme;      /* "w8", "w4", "float16", "bfloat16", "w8a8-dynamic", "w8a8" */
+  const char* scheme;      /* "w8", "w4", "float16", "bfloat16", "w4a8-dynamic", "w8a8-dynamic", "w8a8" */
   const char* const* kept; /* names of weights that stay in floats */
   size_t kept_count;
-  int64_t group;         /* weights of w4 that share a scale; 0: 32 */
+  int64_t group;         /* weights of 4 bits that share a scale; 0: 32 */
   const char* entry;     /* that the data are for; NULL: "main" */
   const char* observer;  /* of w8a8: "minmax", "percentile=99.9", "entropy"; NULL: "mse" */
   double greatest_error; /* of the results; 0: any */

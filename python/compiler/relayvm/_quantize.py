@@ -168,12 +168,12 @@ def quantize(program, *, scheme="w8", data=None, entry="main", observer="mse", e
     """Stores and multiplies weights in fewer bits, where that gains, as `relayvm quantize` does.
 
     program, params, target, opt_level, entries, imports: as of `compile`. scheme: "float16", "bfloat16", "w8", "w4",
-    "w8a8-dynamic" or "w8a8". data: calls of `entry` like those that the program is for, each a tuple of arguments, or an
+    "w4a8-dynamic", "w8a8-dynamic" or "w8a8". data: calls of `entry` like those that the program is for, each a tuple of arguments, or an
     argument; "w8a8" needs them. observer: the rule for the range of activations: "mse", "minmax", "percentile=99.9" or
     "entropy". error: a bound for the error of the results; weights are left in more bits, the worst first, until it holds.
     metric: what that is, a function of two lists of results, those in floats first; by default the norm of the difference of
-    all floats, divided by their norm. keep: names of weights that stay in floats. group: weights of "w4" that share a
-    scale. force: also quantise what is slower for it. Returns a Quantized; raises CompileError.
+    all floats, divided by their norm. keep: names of weights that stay in floats. group: weights of 4 bits that share
+    a scale. force: also quantise what is slower for it. Returns a Quantized; raises CompileError.
     """
     if error is not None and not error > 0:
         raise ValueError(f"error is {error!r}; expected a number above 0")
