@@ -189,6 +189,9 @@ def random_weights(model, seed=0):
     for weight in model.weights:
         value = rng.standard_normal(weight.shape).astype("float32") * 0.5
         weight.assign(abs(value) + 0.5 if "variance" in weight.path else value)
+    for layer in model.layers:
+        if isinstance(layer, L.Normalization):
+            layer.finalize_state()  # computes with these weights, as a model that is loaded does
 
 
 def random_inputs(model, batch=2, extents=5, seed=1):

@@ -56,19 +56,20 @@ Term SoftShrink(const Term& x) { return Select(x > 0.5, x - 0.5, Select(x < -0.5
 Term Softsign(const Term& x) { return x / (Abs(x) + 1); }
 Term SparsePlus(const Term& x) { return Select(x > -1.0, Select(x < 1.0, (x + 1) * (x + 1) * 0.25, x), 0.0); }
 Term SparseSigmoid(const Term& x) { return Clip((x + 1) * 0.5, 0, 1); }
-// Projects x onto the simplex, by Euclidean distance: keeps what is above a threshold, so that it adds up to 1.
+// Keeps what is above a threshold. As Keras computes it, the threshold adds up the running sums of all that is within,
+// where the projection onto the simplex takes the last one: rows need not add up to 1.
 Term Sparsemax(const Term& x) {
   Steps& c = x.steps();
   const int64_t last = c.RankOf(x) - 1;
   const Term sorted = -Along(-x, "sort", last);
-  const Term sums = Along(sorted, "cumsum", last) - 1;
+  const Term sums = Along(sorted, "cumsum", last);
   const Term ranks = Cast(Term(c, c.Iota(c.ExtentOf(x, last))) + 1, c.DTypeOf(x));
-  const Term is_within = sorted - sums / ranks > 0.0;
+  const Term is_within = sorted - (sums - 1) / ranks > 0.0;
   auto sum = [&](const Term& terms) {
     return Term(c, c.Op("sum", {terms}, {{"axis", ir::AttrValue::List{last}}, {"keepdims", true}}));
   };
   const Term count = sum(Cast(is_within, c.DTypeOf(x)));
-  return Relu(x - (sum(Select(is_within, sorted, 0.0)) - 1) / count);
+  return Relu(x - (sum(Select(is_within, sums, 0.0)) - 1) / count);
 }
 Term Squareplus(const Term& x) { return (x + Sqrt(x * x + 4)) * 0.5; }
 Term Tanh(const Term& x) { return x.Apply("tanh"); }
