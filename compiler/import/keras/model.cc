@@ -276,6 +276,8 @@ std::string SnakeCase(std::string_view kind) {
 absl::StatusOr<Layer> ReadLayer(const JsonValue& json, std::string path) {
   Layer layer;
   layer.kind = TextOf(&json, "class_name", "");
+  // Files have the name of the layer or that of its class.
+  if (layer.kind == "GroupedQueryAttention") layer.kind = "GroupQueryAttention";
   layer.config = Member(&json, "config");
   if (layer.kind.empty() || layer.config == nullptr) return Malformed("a layer has no class or no config");
   layer.name = TextOf(layer.config, "name", TextOf(&json, "name", ""));
