@@ -7,7 +7,7 @@
 //   2. its results: addresses
 //   3. the address of the workspace
 //   4. the symbols of its shapes
-// Functions stride over the grid, so that any number of blocks may be launched.
+// Functions stride over the grid, so that any number of work items may be launched.
 #ifndef RVM_SERIALIZATION_DEVICE_CONTRACT_H_
 #define RVM_SERIALIZATION_DEVICE_CONTRACT_H_
 
@@ -20,19 +20,13 @@ namespace rvm::device_contract {
 
 // Text of PTX. The features of the code name the compute capability that it needs: "+sm_75".
 inline constexpr char kPtxTarget[] = "ptx";
-// Source of a program in OpenCL C 1.2. Its features are kFloat64Feature, if it computes in float64, and kGroupsFeature.
+// Source of a program in OpenCL C 1.2.
 inline constexpr char kOpenClTarget[] = "opencl-c-1.2";
 // Text of the simulated accelerator (vm/device/sim_device.h).
 inline constexpr char kTileTarget[] = "int8-tiles-16";
 
-// Threads of each block that a function of kPtxTarget is launched with, and items of each group of kOpenClTarget.
-inline constexpr uint32_t kBlockThreads = 128;
-// Bytes of memory that these share, at most.
-inline constexpr uint64_t kMaxSharedBytes = 32 << 10;
-
-// Features of OpenCL devices, and of code that needs them: float64; groups of so many items, with so much memory.
-inline constexpr char kFloat64Feature[] = "+fp64";
-inline constexpr char kGroupsFeature[] = "+groups128";
+// Threads of each block that a function of kPtxTarget is launched with.
+inline constexpr uint32_t kPtxBlockThreads = 128;
 
 // Name of the function that launch number `launch` of kernel number `kernel` runs.
 inline std::string FunctionName(uint32_t kernel, uint32_t launch) {

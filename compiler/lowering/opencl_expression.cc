@@ -339,4 +339,63 @@ std::string OpenClCast(DataType from, DataType to, const std::string& x) {
   return absl::StrFormat("(%s)%s", OpenClType(to), x);
 }
 
+std::string OpenClReduction::Identity() const {
+  switch (op_) {
+    case ReduceOp::kProduct:
+    case ReduceOp::kAll: return "1";
+    case ReduceOp::kMaximum:
+    case ReduceOp::kMinimum: {
+      bool maximum = op_ == ReduceOp::kMaximum;
+      if (dtype_.is_float()) return maximum ? "-INFINITY" : "INFINITY";
+      if (dtype_.is_bool()) return maximum ? "0" : "1";
+      uint64_t sign = uint64_t{1} << (dtype_.bits - 1);
+      uint64_t most = dtype_.is_int() ? sign - 1 : sign - 1 + sign;
+      uint64_t least = dtype_.is_int() ? sign : 0;
+      return absl::StrFormat("(%s)0x%xUL", OpenClType(dtype_), maximum ? least : most);
+    }
+    case ReduceOp::kSum:
+    case ReduceOp::kAny:
+    case ReduceOp::kArgMax:
+    case ReduceOp::kArgMin:
+    case ReduceOp::kArgMaxLast:
+    case ReduceOp::kArgMinLast: return "0";
+  }
+}
+
+std::vector<std::string> OpenClReduction::Begin() const {
+  const char* type = OpenClType(dtype_);
+  if (IsArg(op_)) {
+    return {absl::StrFormat("long %s = 0;", result_), absl::StrFormat("%s best = 0;", type), "long turn = 0;"};
+  }
+  bool truth = op_ == ReduceOp::kAll || op_ == ReduceOp::kAny;
+  return {absl::StrFormat("%s %s = %s;", truth ? "int" : type, result_, Identity())};
+}
+
+std::vector<std::string> OpenClReduction::Add(const std::string& value) const {
+  auto fold = [&](const std::string& text) {
+    return std::vector<std::string>{absl::StrFormat("%s = %s;", result_, text)};
+  };
+  switch (op_) {
+    case ReduceOp::kSum: return fold(OpenClBinary(BinaryOp::kAdd, dtype_, result_, value));
+    case ReduceOp::kProduct: return fold(OpenClBinary(BinaryOp::kMultiply, dtype_, result_, value));
+    case ReduceOp::kMaximum: return fold(OpenClBinary(BinaryOp::kMaximum, dtype_, result_, value));
+    case ReduceOp::kMinimum: return fold(OpenClBinary(BinaryOp::kMinimum, dtype_, result_, value));
+    case ReduceOp::kAll: return fold(absl::StrFormat("%s & (%s != 0)", result_, value));
+    case ReduceOp::kAny: return fold(absl::StrFormat("%s | (%s != 0)", result_, value));
+    case ReduceOp::kArgMax:
+    case ReduceOp::kArgMin:
+    case ReduceOp::kArgMaxLast:
+    case ReduceOp::kArgMinLast: break;
+  }
+  bool maximum = op_ == ReduceOp::kArgMax || op_ == ReduceOp::kArgMaxLast;
+  bool last = op_ == ReduceOp::kArgMaxLast || op_ == ReduceOp::kArgMinLast;
+  std::string better = absl::StrCat("turn == 0 || ", value, " ", maximum ? ">" : "<", last ? "=" : "", " best");
+  // Comparisons with a NaN are false: a NaN beats all but an earlier NaN.
+  if (dtype_.is_float()) {
+    absl::StrAppend(&better, " || (", value, " != ", value, last ? ")" : " && best == best)");
+  }
+  return {absl::StrFormat("if (%s) {", better), absl::StrFormat("  best = %s;", value),
+          absl::StrFormat("  %s = turn;", result_), "}", "++turn;"};
+}
+
 }  // namespace rvm::lowering

@@ -46,7 +46,7 @@ KernelNodeParams WorkBatch::Params(size_t number) {
           .grid_x = of.blocks,
           .grid_y = 1,
           .grid_z = 1,
-          .block_x = device_contract::kBlockThreads,
+          .block_x = device_contract::kPtxBlockThreads,
           .block_y = 1,
           .block_z = 1,
           .shared_bytes = 0,

@@ -26,7 +26,7 @@ class ProductQueue {
   virtual absl::StatusOr<bool> Outcome(ProductPlan* plan, int32_t status) = 0;
 };
 
-// Launches are of blocks of kBlockThreads threads.
+// Launches are of blocks of kPtxBlockThreads threads.
 class WorkBatch {
  public:
   size_t size() const { return work_.size(); }

@@ -16,7 +16,7 @@
 
 namespace rvm::device::cuda {
 
-using device_contract::kBlockThreads;
+using device_contract::kPtxBlockThreads;
 
 // Any thread.
 struct Core {

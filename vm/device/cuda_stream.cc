@@ -101,13 +101,13 @@ class CudaStream : public device::Stream {
     for (size_t unused : entry.unused) {
       if (unused < values_.size()) values_[unused] = 0;
     }
-    auto blocks = static_cast<uint32_t>((std::min(items, kMaxItems) + kBlockThreads - 1) / kBlockThreads);
+    auto blocks = static_cast<uint32_t>((std::min(items, kMaxItems) + kPtxBlockThreads - 1) / kPtxBlockThreads);
     Entered entered(*core_);
     if (graphs_ != nullptr) return graphs_->Launch(entry.function, blocks, values_);
     pointers_.clear();
     for (uint64_t& value : values_) pointers_.push_back(&value);
     RVM_RETURN_IF_ERROR(RecordEvent());
-    RVM_RETURN_IF_ERROR(core_->Check(core_->cu->LaunchKernel(entry.function, blocks, 1, 1, kBlockThreads, 1, 1, 0,
+    RVM_RETURN_IF_ERROR(core_->Check(core_->cu->LaunchKernel(entry.function, blocks, 1, 1, kPtxBlockThreads, 1, 1, 0,
                                                              stream_, pointers_.data(), nullptr),
                                      "LaunchKernel"));
     return RecordEvent();
