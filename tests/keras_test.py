@@ -158,6 +158,39 @@ class Errors(Models):
         self.fails(self.changed("nested.keras", refer("shared", 0, 5)), "layer `shared` has no result 5")
         self.fails(self.changed("nested.keras", refer("concatenate", 0, 0)), "layer `concatenate` depends on itself")
 
+    def test_arguments_without_a_tensor(self):
+        """None in a list of tensors, which is the first argument or has a keyword."""
+        def lists(kind, keyword, *order):
+            def change(config):
+                call = next(layer for layer in config["config"]["layers"] if layer["class_name"] == kind)["inbound_nodes"][0]
+                values = [(call["args"][0], None)[i] for i in order]
+                if keyword is None:
+                    call["args"][0] = values
+                else:
+                    call["kwargs"][keyword] = values
+            return change
+        for name, kind, keyword, order, message in (
+                ("words", "NotEqual", None, (1, 0), "an argument is neither a tensor nor a number"),
+                ("words", "GRU", None, (1, 0), "it is called without a sequence"),
+                ("words", "GRU", None, (0, 1), "it is called with some of its states alone"),
+                ("words", "GRU", "initial_state", (1, 0), "it is called with 2 states; it has 1"),
+                ("words", "Bidirectional", "initial_state", (0, 1), "it is called with 1 states; it has 2"),
+                ("nested", "Dense", None, (1, 0), "input 0 is missing")):
+            with self.subTest(kind, keyword=keyword, order=order):
+                self.fails(self.changed(f"{name}.keras", lists(kind, keyword, *order)), f"{kind}: {message}")
+        relayvm.must(relayvm.COMPILER, "check", self.changed("attention.keras", lists("MultiHeadAttention", "attention_mask", 1, 0)))
+
+    def test_layers_in_layers(self):
+        """A layer for both directions holds a recurrent one, so that what is nested deeply is read once."""
+        def nest(config):
+            outer = next(layer for layer in config["config"]["layers"] if layer["class_name"] == "Bidirectional")["config"]
+            for _ in range(40):
+                outer["layer"] = {"class_name": "Bidirectional", "config": {"name": "inner", "layer": outer["layer"]}}
+        self.fails(self.changed("words.keras", nest), "Bidirectional: a layer inside that is not recurrent")
+        def empty(config):
+            next(layer for layer in config["config"]["layers"] if layer["class_name"] == "Bidirectional")["config"]["layer"]["config"] = []
+        self.fails(self.changed("words.keras", empty), "a layer has no class or no config")
+
     def test_weights_alone(self):
         with zipfile.ZipFile(fixture("dense.keras")) as archive:
             path = os.path.join(self.place, "model.weights.h5")

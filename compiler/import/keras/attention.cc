@@ -102,15 +102,13 @@ Operand MaskOf(LayerContext& c, const Value& query, const Value& value, const Va
     mask = And(c, mask, c.Unsqueeze(near, {0}));
   }
   const GivenArgument* given = c.Find("attention_mask", 6);
-  if (given != nullptr && !given->values.empty()) mask = And(c, mask, c.Cast(given->values[0].tensor, kBool));
+  if (given != nullptr && given->tensor() != nullptr) mask = And(c, mask, c.Cast(given->tensor(), kBool));
   return mask;
 }
 
 Values MultiHeadAttention(LayerContext& c) {
   const GivenArgument *query = c.Find("query", 0), *value = c.Find("value", 1), *key = c.Find("key", 2);
-  auto is_given = [](const GivenArgument* argument) {
-    return argument != nullptr && !argument->values.empty() && argument->values[0].tensor != nullptr;
-  };
+  auto is_given = [](const GivenArgument* argument) { return argument != nullptr && argument->tensor() != nullptr; };
   if (!is_given(query) || !is_given(value)) return {{c.Fail("it has no query or no value")}};
   Value q = query->values[0], v = value->values[0];
   Value k = is_given(key) ? key->values[0] : v;

@@ -60,6 +60,9 @@ struct GivenArgument {
   std::string keyword;
   Values values;  // empty if it is no tensor
   const JsonValue* value = nullptr;
+
+  // Returns the first tensor; null if it is None, or no tensor.
+  Operand tensor() const { return values.empty() ? nullptr : values[0].tensor; }
 };
 using GivenArguments = std::vector<GivenArgument>;
 

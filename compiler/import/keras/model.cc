@@ -279,12 +279,13 @@ absl::StatusOr<Layer> ReadLayer(const JsonValue& json, std::string path) {
   // Files have the name of the layer or that of its class.
   if (layer.kind == "GroupedQueryAttention") layer.kind = "GroupQueryAttention";
   layer.config = Member(&json, "config");
-  if (layer.kind.empty() || layer.config == nullptr) return Malformed("a layer has no class or no config");
+  const bool is_sequential = layer.kind == "Sequential";  // in Keras 2.0 its config is a list
+  const bool has_config = layer.config != nullptr && (is_sequential || layer.config->AsObject() != nullptr);
+  if (layer.kind.empty() || !has_config) return Malformed("a layer has no class or no config");
   layer.name = TextOf(layer.config, "name", TextOf(&json, "name", ""));
   layer.is_operation = IsOperation(json);
   layer.is_custom = IsCustom(json);
   layer.path = std::move(path);
-  const bool is_sequential = layer.kind == "Sequential";
   if (!is_sequential && layer.kind != "Functional" && layer.kind != "Model") return layer;
   if (layer.kind == "Model" && Member(layer.config, "layers") == nullptr) return layer;
   layer.graph = std::make_unique<Graph>();

@@ -16,7 +16,7 @@ namespace {
 Operand Argument(LayerContext& c, size_t position, Operand like = nullptr) {
   const GivenArgument* given = c.Find(position == 0 ? "x1" : "x2", position);
   if (given == nullptr) given = position == 0 ? c.Find("x", position) : nullptr;
-  if (given != nullptr && !given->values.empty()) return given->values[0].tensor;
+  if (given != nullptr && given->tensor() != nullptr) return given->tensor();
   const JsonValue* value = given == nullptr ? nullptr : given->value;
   const DataType dtype = like == nullptr ? kFloat32 : c.DTypeOf(like);
   if (value != nullptr && value->AsDouble() != nullptr) return c.emit().Number(*value->AsDouble(), dtype);

@@ -128,7 +128,7 @@ Values CategoryEncoding(LayerContext& c) {
   const GivenArgument* weights = c.Find("count_weights", 1);
   const int64_t depth = c.Extents("num_tokens", 1)[0];
   if (c.DTypeOf(x).is_float()) x = c.Cast(x, kInt32);
-  return Encoded(c, x, depth, weights == nullptr || weights->values.empty() ? nullptr : weights->values[0].tensor);
+  return Encoded(c, x, depth, weights == nullptr ? nullptr : weights->tensor());
 }
 
 Values Discretization(LayerContext& c) {

@@ -200,6 +200,7 @@ class RecurrentRun {
   Run Go(const Operands& given) {
     if (c_.failed()) return {};
     const Operands initial = Initial(given);
+    if (c_.failed()) return {};
     const bool wants_rows = c_.Bool("return_sequences", false);
     const bool zeroes_rows = mask_ != nullptr && c_.Bool("zero_output_for_mask", false);
     const bool is_reversed = c_.Bool("go_backwards", false);
@@ -292,7 +293,13 @@ class RecurrentRun {
       if (given.size() != NumStates()) {
         c_.Fail(absl::StrCat("it is called with ", given.size(), " states; it has ", NumStates()));
       }
-      for (Operand state : given) initial.push_back(c_.Cast(state, c_.dtype()));
+      for (Operand state : given) {
+        if (state == nullptr) {
+          c_.Fail("it is called with some of its states alone");
+          return {};
+        }
+        initial.push_back(c_.Cast(state, c_.dtype()));
+      }
       return initial;
     }
     const bool is_stateful = c_.Bool("stateful", false);
@@ -391,7 +398,7 @@ Operands Merged(LayerContext& c, Operand forward, Operand backward) {
 Values Bidirectional(LayerContext& c) {
   if (!HasSequence(c)) return {};
   const std::vector<Part> parts = PartsOf(c.layer());
-  if (parts.size() != 2) return {{c.Fail("it has no layer")}};
+  if (parts.size() != 2) return {{c.Unsupported("a layer inside that is not recurrent")}};
   const Operands given = GivenStates(c);
   const size_t half = given.size() / 2;
   std::vector<Run> runs;

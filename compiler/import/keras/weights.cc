@@ -81,6 +81,12 @@ std::string_view CellOf(std::string_view kind) {
   return "";
 }
 
+// Returns true for a description of a recurrent layer.
+bool IsRecurrent(const JsonValue* layer) {
+  const std::string kind = TextOf(layer, "class_name", "");
+  return kind == "RNN" || !CellOf(kind).empty();
+}
+
 struct Variable {
   std::string path;
   size_t number;
@@ -155,10 +161,10 @@ std::vector<const VariableRow*> VariablesOf(const Layer& layer) {
 std::vector<Part> PartsOf(const Layer& layer) {
   std::vector<Part> parts;
   const JsonValue* inner = Member(layer.config, "layer");
-  if (layer.kind == "Bidirectional" && inner != nullptr) {
-    parts.push_back({"forward_layer", inner});
+  if (layer.kind == "Bidirectional") {
     const JsonValue* backward = Member(layer.config, "backward_layer");
-    parts.push_back({"backward_layer", backward == nullptr ? inner : backward});
+    if (backward == nullptr) backward = inner;
+    if (IsRecurrent(inner) && IsRecurrent(backward)) parts = {{"forward_layer", inner}, {"backward_layer", backward}};
   } else if ((layer.kind == "TimeDistributed" || layer.kind == "SpectralNormalization") && inner != nullptr) {
     parts.push_back({"layer", inner});
   } else if (layer.kind == "RNN") {

@@ -34,7 +34,8 @@ struct Part {
   std::string path;
   const JsonValue* json;
 };
-// Returns the layers that a wrapper or a recurrent layer has, in their order.
+// Returns the layers that a wrapper or a recurrent layer has, in their order. Those of a Bidirectional are recurrent,
+// so that a layer in layers is no part of many.
 std::vector<Part> PartsOf(const Layer& layer);
 
 class Weights {
