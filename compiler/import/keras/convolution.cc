@@ -41,11 +41,7 @@ void SetPadding(LayerContext& c, Operand x, std::string_view padding, Windows& w
   windows.pads.assign(2 * windows.axes(), 0);
   if (padding == "valid") return;
   for (size_t i = 0; i < windows.axes(); ++i) {
-    int64_t total = 0;
-    if (__builtin_mul_overflow(windows.kernel[i] - 1, windows.dilations[i], &total)) {
-      c.Fail("its windows are too large");
-      return;
-    }
+    int64_t total = (windows.kernel[i] - 1) * windows.dilations[i];
     if (padding == "causal") {
       windows.pads[i] = total;
       continue;
@@ -81,8 +77,6 @@ ir::Attrs ConvAttrs(const Windows& windows, int64_t groups, std::string kernel_l
 
 std::string ConvName(const Windows& windows) { return absl::StrCat("nn.conv", windows.axes(), "d"); }
 
-size_t SpaceOf(const LayerContext& c) { return static_cast<size_t>(c.row().variant[0] - '0'); }
-
 }  // namespace
 
 Operand Convolved(LayerContext& c, Operand x, Operand kernel, const Windows& windows, int64_t groups) {
@@ -96,7 +90,7 @@ namespace {
 Values Conv(LayerContext& c) {
   Operand x = c.Real(), kernel = c.Weight("kernel"), bias = c.Weight("bias");
   if (c.failed()) return {};
-  const Windows windows = ReadWindows(c, x, SpaceOf(c), "kernel_size");
+  const Windows windows = ReadWindows(c, x, c.space_axes(), "kernel_size");
   Operand y = Convolved(c, x, kernel, windows, c.Int("groups", 1));
   return {{c.Activated(WithBias(c, y, bias, windows.data_layout))}};
 }
@@ -113,7 +107,7 @@ Operand Depthwise(LayerContext& c, Operand x, Operand kernel, const Windows& win
 Values DepthwiseConv(LayerContext& c) {
   Operand x = c.Real(), kernel = c.Weight("kernel"), bias = c.Weight("bias");
   if (c.failed()) return {};
-  const Windows windows = ReadWindows(c, x, SpaceOf(c), "kernel_size");
+  const Windows windows = ReadWindows(c, x, c.space_axes(), "kernel_size");
   return {{c.Activated(WithBias(c, Depthwise(c, x, kernel, windows), bias, windows.data_layout))}};
 }
 
@@ -121,7 +115,7 @@ Values SeparableConv(LayerContext& c) {
   Operand x = c.Real(), depthwise = c.Weight("depthwise_kernel"), pointwise = c.Weight("pointwise_kernel");
   Operand bias = c.Weight("bias");
   if (c.failed()) return {};
-  Windows windows = ReadWindows(c, x, SpaceOf(c), "kernel_size");
+  Windows windows = ReadWindows(c, x, c.space_axes(), "kernel_size");
   Operand y = Depthwise(c, x, depthwise, windows);
   for (std::vector<int64_t>* extents : {&windows.kernel, &windows.strides, &windows.dilations}) {
     extents->assign(windows.axes(), 1);
@@ -143,7 +137,7 @@ std::pair<int64_t, int64_t> CutOf(int64_t kernel, int64_t stride, bool is_same, 
 Values ConvTranspose(LayerContext& c) {
   Operand x = c.Real(), kernel = c.Weight("kernel"), bias = c.Weight("bias");
   if (c.failed()) return {};
-  const size_t axes = SpaceOf(c);
+  const size_t axes = c.space_axes();
   Windows windows = ReadWindows(c, x, axes, "kernel_size");
   const bool is_same = c.Text("padding", "valid") == "same";
   std::vector<int64_t> more = c.Ints("output_padding");

@@ -289,7 +289,7 @@ absl::Status Importer::AddStates(const Graph& graph) {
 absl::Status Importer::AddStates(const Layer& layer) {
   if (layer.graph != nullptr) return AddStates(*layer.graph);
   for (const Part& part : PartsOf(layer)) {
-    RVM_ASSIGN_OR_RETURN(Layer inner, ReadLayer(*part.json, absl::StrCat(layer.path, "/", part.path)));
+    RVM_ASSIGN_OR_RETURN(Layer inner, ReadPart(layer, part));
     RVM_RETURN_IF_ERROR(AddStates(inner));
   }
   const bool is_lstm = layer.kind == "LSTM";

@@ -112,6 +112,9 @@ class LayerContext : public Steps {
   Operand Wide(Operand x);
   // Returns whether channels are the last axis, not axis 1.
   bool has_channels_last() const { return Text("data_format", "channels_last") != "channels_first"; }
+  int64_t first_space_axis() const { return has_channels_last() ? 1 : 2; }
+  // Returns how many axes of space the layer has: the digit at the end of its row's variant, 0 without one.
+  size_t space_axes() const { return row_.variant.empty() ? 0 : static_cast<size_t>(row_.variant.back() - '0'); }
 
   // ---- weights
   // Returns a variable by its name, in the layer's dtype; null if the config says that there is none.

@@ -29,6 +29,25 @@ absl::Status Malformed(std::string_view what) {
 bool IsLower(char c) { return absl::ascii_islower(static_cast<unsigned char>(c)); }
 bool IsUpper(char c) { return absl::ascii_isupper(static_cast<unsigned char>(c)); }
 
+// Returns "conv2d_transpose" for "Conv2DTranspose".
+std::string SnakeCase(std::string_view kind) {
+  if (kind == "GroupQueryAttention") kind = "GroupedQueryAttention";  // its class has another name than the layer
+  // A capital letter and those that follow it are a word, then each capital behind another letter begins one.
+  std::string words, result;
+  for (size_t i = 0; i < kind.size();) {
+    words += kind[i++];
+    if (i + 1 >= kind.size() || !IsUpper(kind[i]) || !IsLower(kind[i + 1])) continue;
+    words += '_';
+    words += kind[i++];
+    while (i < kind.size() && IsLower(kind[i])) words += kind[i++];
+  }
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i > 0 && IsUpper(words[i]) && IsLower(words[i - 1])) result += '_';
+    result += words[i];
+  }
+  return absl::AsciiStrToLower(result);
+}
+
 // Reads [layer, call, result], and what follows.
 std::optional<TensorRef> ReadRef(const JsonValue& json) {
   const JsonValue::Array* items = json.AsArray();
@@ -195,6 +214,37 @@ absl::Status ChainLayers(const JsonValue& config, Graph& graph) {
   return NumberLayers(graph);
 }
 
+// Returns true for a function of keras.ops. Older files do not say the module; they have a config with a name and the
+// function's own arguments.
+bool IsOperation(const JsonValue& json) {
+  const std::string module = TextOf(&json, "module", ""), kind = TextOf(&json, "class_name", "");
+  if (!module.empty()) {
+    return absl::StartsWith(module, "keras.src.ops") || absl::StartsWith(module, "keras.src.activations");
+  }
+  const JsonValue* config = Member(&json, "config");
+  if (config == nullptr || config->AsObject() == nullptr || Member(&json, "inbound_nodes") == nullptr) return false;
+  for (std::string_view member : {"trainable", "dtype", "layers", "batch_shape", "batch_input_shape"}) {
+    if (config->Find(member) != nullptr) return false;
+  }
+  return true;
+}
+
+// Reads the layers of a list; their weights have paths below `path`.
+absl::StatusOr<std::vector<Layer>> ReadLayers(const JsonValue& list, std::string_view path) {
+  std::vector<Layer> layers;
+  absl::flat_hash_map<std::string, int> used;
+  const JsonValue::Array* items = list.AsArray();
+  if (items == nullptr) return Malformed("layers are no list");
+  for (const JsonValue& item : *items) {
+    // Operations have no weights, and take no names away.
+    const std::string kind = TextOf(&item, "class_name", "");
+    const std::string own = IsOperation(item) ? SnakeCase(kind) : NameOfWeights(kind, used);
+    RVM_ASSIGN_OR_RETURN(Layer layer, ReadLayer(item, absl::StrCat(Abseil(path), "/", own)));
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
 absl::Status ReadGraph(const JsonValue& config, bool is_sequential, std::string_view path, Graph& graph) {
   const JsonValue* layers = Member(&config, "layers");
   if (layers == nullptr && is_sequential) layers = &config;  // Keras 2.0: the list alone
@@ -212,21 +262,6 @@ absl::Status ReadGraph(const JsonValue& config, bool is_sequential, std::string_
   RVM_RETURN_IF_ERROR(ReadRefs(*outputs, graph.outputs));
   CountCallsFromZero(graph);
   return absl::OkStatus();
-}
-
-// Returns true for a function of keras.ops. Older files do not say the module; they have a config with a name and the
-// function's own arguments.
-bool IsOperation(const JsonValue& json) {
-  const std::string module = TextOf(&json, "module", ""), kind = TextOf(&json, "class_name", "");
-  if (!module.empty()) {
-    return absl::StartsWith(module, "keras.src.ops") || absl::StartsWith(module, "keras.src.activations");
-  }
-  const JsonValue* config = Member(&json, "config");
-  if (config == nullptr || config->AsObject() == nullptr || Member(&json, "inbound_nodes") == nullptr) return false;
-  for (std::string_view member : {"trainable", "dtype", "layers", "batch_shape", "batch_input_shape"}) {
-    if (config->Find(member) != nullptr) return false;
-  }
-  return true;
 }
 
 // Returns true for a class that is not part of Keras. Keras 2 writes "Package>Class" for classes that were registered.
@@ -255,22 +290,10 @@ std::string TextOf(const JsonValue* config, std::string_view name, std::string_v
   return member == nullptr || member->AsString() == nullptr ? std::string(otherwise) : *member->AsString();
 }
 
-std::string SnakeCase(std::string_view kind) {
-  if (kind == "GroupQueryAttention") kind = "GroupedQueryAttention";  // its class has another name than the layer
-  // A capital letter and those that follow it are a word, then each capital behind another letter begins one.
-  std::string words, result;
-  for (size_t i = 0; i < kind.size();) {
-    words += kind[i++];
-    if (i + 1 >= kind.size() || !IsUpper(kind[i]) || !IsLower(kind[i + 1])) continue;
-    words += '_';
-    words += kind[i++];
-    while (i < kind.size() && IsLower(kind[i])) words += kind[i++];
-  }
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (i > 0 && IsUpper(words[i]) && IsLower(words[i - 1])) result += '_';
-    result += words[i];
-  }
-  return absl::AsciiStrToLower(result);
+std::string NameOfWeights(std::string_view kind, absl::flat_hash_map<std::string, int>& used) {
+  std::string name = SnakeCase(kind);
+  if (const int before = used[name]++; before > 0) absl::StrAppend(&name, "_", before);
+  return name;
 }
 
 absl::StatusOr<Layer> ReadLayer(const JsonValue& json, std::string path) {
@@ -291,22 +314,6 @@ absl::StatusOr<Layer> ReadLayer(const JsonValue& json, std::string path) {
   layer.graph = std::make_unique<Graph>();
   RVM_RETURN_IF_ERROR(ReadGraph(*layer.config, is_sequential, layer.path, *layer.graph));
   return layer;
-}
-
-absl::StatusOr<std::vector<Layer>> ReadLayers(const JsonValue& list, std::string_view path) {
-  std::vector<Layer> layers;
-  absl::flat_hash_map<std::string, int> used;
-  const JsonValue::Array* items = list.AsArray();
-  if (items == nullptr) return Malformed("layers are no list");
-  for (const JsonValue& item : *items) {
-    std::string own = SnakeCase(TextOf(&item, "class_name", ""));
-    // Operations have no weights, and take no names away.
-    const int before = IsOperation(item) ? 0 : used[own]++;
-    if (before > 0) absl::StrAppend(&own, "_", before);
-    RVM_ASSIGN_OR_RETURN(Layer layer, ReadLayer(item, absl::StrCat(Abseil(path), "/", own)));
-    layers.push_back(std::move(layer));
-  }
-  return layers;
 }
 
 }  // namespace rvm::keras

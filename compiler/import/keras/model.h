@@ -57,11 +57,9 @@ struct Graph {
 // that of its weights.
 absl::StatusOr<Layer> ReadLayer(const JsonValue& json, std::string path);
 
-// Reads the layers of a list, such as the cells of a recurrent layer; their weights have paths below `path`.
-absl::StatusOr<std::vector<Layer>> ReadLayers(const JsonValue& list, std::string_view path);
-
-// Returns "conv2d_transpose" for "Conv2DTranspose", as Keras names the weights of a layer.
-std::string SnakeCase(std::string_view kind);
+// Returns the name of a layer's weights among those of a list: "conv2d_transpose" for the first "Conv2DTranspose",
+// "conv2d_transpose_1" for the second. `used` counts the layers before it by that name.
+std::string NameOfWeights(std::string_view kind, absl::flat_hash_map<std::string, int>& used);
 
 // Members of a config.
 const JsonValue* Member(const JsonValue* config, std::string_view name);

@@ -16,14 +16,13 @@ namespace {
 
 using importing::Term;
 
-// A variant is "avg2": the kind, and the axes of space.
-size_t SpaceOf(const LayerContext& c) { return static_cast<size_t>(c.row().variant.back() - '0'); }
+// Returns the kind of a variant such as "avg2".
 std::string_view KindOf(const LayerContext& c) { return c.row().variant.substr(0, 3); }
 
 Values Pool(LayerContext& c) {
   Operand x = c.In();
   if (c.failed()) return {};
-  const Windows windows = ReadWindows(c, x, SpaceOf(c), "pool_size", true);
+  const Windows windows = ReadWindows(c, x, c.space_axes(), "pool_size", true);
   if (c.failed()) return {};
   ir::Attrs attrs = {{"pool_size", ir::IntList(windows.kernel)},
                      {"strides", ir::IntList(windows.strides)},
@@ -36,7 +35,7 @@ Values Pool(LayerContext& c) {
 Values GlobalPool(LayerContext& c) {
   Operand x = c.In();
   if (c.failed()) return {};
-  const int64_t first = c.has_channels_last() ? 1 : 2, axes = static_cast<int64_t>(SpaceOf(c));
+  const int64_t first = c.first_space_axis(), axes = static_cast<int64_t>(c.space_axes());
   if (c.RankOf(x) != axes + 2) return {{c.Fail(absl::StrCat("its input has rank ", c.RankOf(x)))}};
   ir::AttrValue::List space;
   for (int64_t i = 0; i < axes; ++i) space.emplace_back(first + i);
@@ -52,7 +51,7 @@ Values GlobalPool(LayerContext& c) {
 
 Values AdaptivePool(LayerContext& c) {
   Operand x = c.In();
-  const size_t axes = SpaceOf(c);
+  const size_t axes = c.space_axes();
   const std::vector<int64_t> size = c.Extents("output_size", axes);
   if (c.failed()) return {};
   return {{c.Op(absl::StrCat("nn.adaptive_", Abseil(KindOf(c)), "_pool", axes, "d"), {x},

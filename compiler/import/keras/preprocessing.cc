@@ -50,7 +50,7 @@ Values Resizing(LayerContext& c) {
 Values CenterCrop(LayerContext& c) {
   Operand x = c.Real();
   const std::array<int64_t, 2> size = {c.Extents("height", 1)[0], c.Extents("width", 1)[0]};
-  const int64_t first = c.has_channels_last() ? 1 : 2;
+  const int64_t first = c.first_space_axis();
   for (int64_t i = 0; i < 2 && !c.failed(); ++i) {
     const Dim extent = c.ExtentOf(x, first + i), wanted = size[static_cast<size_t>(i)];
     if (extent.is_const() && extent.constant() < wanted.constant()) {
@@ -83,7 +83,7 @@ Values Normalization(LayerContext& c) {
   }
   if (c.failed()) return {};
   if (mean == nullptr || variance == nullptr) return {{c.Fail("it has no mean or no variance")}};
-  const std::vector<int64_t> axes = c.failed() ? std::vector<int64_t>() : c.Axes(c.Ints("axis"), c.RankOf(x));
+  const std::vector<int64_t> axes = c.Axes(c.Ints("axis"), c.RankOf(x));
   if (c.failed()) return {};
   // One number for each position along the axes, or one for all.
   Dims dims(c.DimsOf(x).size(), Dim(1));

@@ -127,26 +127,25 @@ class Cell {
 
 using Cells = std::vector<std::unique_ptr<Cell>>;
 
-// Returns the number of axes of space of a recurrent layer's steps.
-size_t SpaceOf(const LayerContext& c) {
-  return c.row().variant.empty() ? 0 : static_cast<size_t>(c.row().variant.back() - '0');
-}
-
 bool IsCell(std::string_view kind) { return kind == "LSTMCell" || kind == "GRUCell" || kind == "SimpleRNNCell"; }
+
+void AddCells(LayerContext& c, const Layer& layer, Cells& cells);
+
+// Adds the cells of an RNN or of a stack.
+void AddPartsOf(LayerContext& c, const Layer& layer, Cells& cells) {
+  for (const Part& part : PartsOf(layer)) {
+    absl::StatusOr<Layer> inner = ReadPart(layer, part);
+    if (inner.ok()) {
+      AddCells(c, *inner, cells);
+    } else {
+      c.emit().Fail(inner.status());
+    }
+  }
+}
 
 // Adds the cells that a description names: one, or those of a stack.
 void AddCells(LayerContext& c, const Layer& layer, Cells& cells) {
-  if (layer.kind == "StackedRNNCells") {
-    for (const Part& part : PartsOf(layer)) {
-      absl::StatusOr<Layer> inner = ReadLayer(*part.json, absl::StrCat(layer.path, "/", part.path));
-      if (inner.ok()) {
-        AddCells(c, *inner, cells);
-      } else {
-        c.emit().Fail(inner.status());
-      }
-    }
-    return;
-  }
+  if (layer.kind == "StackedRNNCells") return AddPartsOf(c, layer, cells);
   if (!IsCell(layer.kind) || layer.is_custom) {
     c.Unsupported(absl::StrCat("the cell `", layer.kind, "`; `relayvm.import_keras(model)` exports it by JAX"));
     return;
@@ -159,14 +158,11 @@ Cells CellsOf(LayerContext& c) {
   Cells cells;
   const Layer& layer = c.layer();
   if (layer.kind == "RNN") {
-    for (const Part& part : PartsOf(layer)) {
-      absl::StatusOr<Layer> inner = ReadLayer(*part.json, absl::StrCat(layer.path, "/", part.path));
-      if (inner.ok()) AddCells(c, *inner, cells);
-    }
+    AddPartsOf(c, layer, cells);
     if (cells.empty() && !c.failed()) c.Fail("it has no cell");
     return cells;
   }
-  const size_t axes = SpaceOf(c);
+  const size_t axes = c.space_axes();
   std::string kind = axes > 0 ? "ConvLSTMCell" : absl::StrCat(layer.kind, "Cell");
   cells.push_back(std::make_unique<Cell>(c,
                                          Layer{.kind = std::move(kind),
@@ -190,7 +186,7 @@ class RecurrentRun {
     if (c.failed()) return;
     Operand x = c.Cast(input.tensor, c.dtype());
     rank_ = c.RankOf(x);
-    if (rank_ != static_cast<int64_t>(SpaceOf(c)) + 3 && !(SpaceOf(c) == 0 && rank_ == 3)) {
+    if (rank_ != static_cast<int64_t>(c.space_axes()) + 3) {
       c.Fail(absl::StrCat("its input has rank ", rank_));
       return;
     }
@@ -254,7 +250,7 @@ class RecurrentRun {
   // Returns what all inputs contribute to the gates of the cell. Several cells read the inputs themselves.
   Operand GatesOf(Operand x) {
     if (cells_.size() > 1) return x;
-    if (SpaceOf(c_) == 0) return cells_[0]->Gates(x);
+    if (c_.space_axes() == 0) return cells_[0]->Gates(x);
     // Images of all steps are one batch.
     const Dims dims = c_.DimsOf(x);
     Dims joined(dims.begin() + 1, dims.end());
@@ -319,7 +315,7 @@ class RecurrentRun {
   // Returns a first state: a vector for each element of the batch, or an image of the extents that gates have.
   Operand Zeros(int64_t units) {
     Dims dims = {c_.ExtentOf(gates_, 1), Dim(units)};
-    if (SpaceOf(c_) > 0) {
+    if (c_.space_axes() > 0) {
       const Dims& gates = c_.DimsOf(gates_);
       dims.assign(gates.begin() + 1, gates.end());
       dims[c_.has_channels_last() ? dims.size() - 1 : 1] = units;
@@ -404,7 +400,7 @@ Values Bidirectional(LayerContext& c) {
   std::vector<Run> runs;
   bool has_rows = false, has_state = false;
   for (size_t i = 0; i < 2; ++i) {
-    absl::StatusOr<Layer> inner = ReadLayer(*parts[i].json, absl::StrCat(c.layer().path, "/", parts[i].path));
+    absl::StatusOr<Layer> inner = ReadPart(c.layer(), parts[i]);
     const LayerRow* row = inner.ok() ? FindRecurrent(inner->kind) : nullptr;
     if (row == nullptr || inner->is_custom) return {{c.Unsupported("a layer inside that is not recurrent")}};
     // Without a layer of its own the way back is that of the layer, backwards.

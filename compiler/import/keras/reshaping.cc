@@ -18,9 +18,6 @@
 namespace rvm::keras {
 namespace {
 
-size_t SpaceOf(const LayerContext& c) { return static_cast<size_t>(c.row().variant.back() - '0'); }
-int64_t FirstSpaceAxis(const LayerContext& c) { return c.has_channels_last() ? 1 : 2; }
-
 // Returns x with its channels last.
 Operand ChannelsLast(LayerContext& c, Operand x) {
   if (c.failed() || c.has_channels_last() || c.RankOf(x) < 3) return x;
@@ -98,9 +95,9 @@ std::vector<std::array<int64_t, 2>> PairsOf(LayerContext& c, std::string_view na
 
 Values Cropping(LayerContext& c) {
   Operand x = c.In();
-  const auto pairs = PairsOf(c, "cropping", SpaceOf(c));
+  const auto pairs = PairsOf(c, "cropping", c.space_axes());
   for (size_t i = 0; i < pairs.size() && !c.failed(); ++i) {
-    const int64_t axis = FirstSpaceAxis(c) + static_cast<int64_t>(i);
+    const int64_t axis = c.first_space_axis() + static_cast<int64_t>(i);
     const auto [before, after] = pairs[i];
     if (before != 0 || after != 0) x = c.SliceAxis(x, axis, before, c.ExtentOf(x, axis) - after);
   }
@@ -109,12 +106,12 @@ Values Cropping(LayerContext& c) {
 
 Values ZeroPadding(LayerContext& c) {
   Operand x = c.In();
-  const auto pairs = PairsOf(c, "padding", SpaceOf(c));
+  const auto pairs = PairsOf(c, "padding", c.space_axes());
   if (c.failed()) return {};
   if (c.RankOf(x) != static_cast<int64_t>(pairs.size()) + 2) return {{c.Fail("its input has another rank")}};
   Dims widths(2 * c.DimsOf(x).size(), Dim(0));
   for (size_t i = 0; i < pairs.size(); ++i) {
-    const size_t axis = static_cast<size_t>(FirstSpaceAxis(c)) + i;
+    const size_t axis = static_cast<size_t>(c.first_space_axis()) + i;
     widths[2 * axis] = pairs[i][0];
     widths[2 * axis + 1] = pairs[i][1];
   }
@@ -123,11 +120,11 @@ Values ZeroPadding(LayerContext& c) {
 
 Values UpSampling(LayerContext& c) {
   Operand x = c.In();
-  const size_t axes = SpaceOf(c);
+  const size_t axes = c.space_axes();
   const std::vector<int64_t> size = c.Extents("size", axes);
   const std::string method = c.Text("interpolation", "nearest");
   if (c.failed()) return {};
-  const int64_t first = FirstSpaceAxis(c);
+  const int64_t first = c.first_space_axis();
   if (method == "nearest") {
     for (size_t i = 0; i < axes; ++i) {
       if (size[i] == 1) continue;

@@ -123,7 +123,7 @@ absl::Status AddVariables(const Layer& layer, bool is_trainable, std::vector<Var
     }
   }
   for (const Part& part : PartsOf(layer)) {
-    RVM_ASSIGN_OR_RETURN(Layer inner, ReadLayer(*part.json, absl::StrCat(layer.path, "/", part.path)));
+    RVM_ASSIGN_OR_RETURN(Layer inner, ReadPart(layer, part));
     RVM_RETURN_IF_ERROR(AddVariables(inner, is_trainable, variables));
   }
   return absl::OkStatus();
@@ -174,12 +174,14 @@ std::vector<Part> PartsOf(const Layer& layer) {
     if (cells == nullptr || cells->AsArray() == nullptr) return parts;
     absl::flat_hash_map<std::string, int> used;
     for (const JsonValue& cell : *cells->AsArray()) {
-      std::string name = SnakeCase(TextOf(&cell, "class_name", ""));
-      if (const int before = used[name]++; before > 0) absl::StrAppend(&name, "_", before);
-      parts.push_back({absl::StrCat("cells/", name), &cell});
+      parts.push_back({absl::StrCat("cells/", NameOfWeights(TextOf(&cell, "class_name", ""), used)), &cell});
     }
   }
   return parts;
+}
+
+absl::StatusOr<Layer> ReadPart(const Layer& layer, const Part& part) {
+  return ReadLayer(*part.json, absl::StrCat(layer.path, "/", part.path));
 }
 
 absl::Status Weights::ReadOldNames(const Graph& graph, std::string_view group) {

@@ -37,6 +37,7 @@ struct Part {
 // Returns the layers that a wrapper or a recurrent layer has, in their order. Those of a Bidirectional are recurrent,
 // so that a layer in layers is no part of many.
 std::vector<Part> PartsOf(const Layer& layer);
+absl::StatusOr<Layer> ReadPart(const Layer& layer, const Part& part);
 
 class Weights {
  public:
