@@ -20,6 +20,7 @@
 #include "base/status_macros.h"
 #include "tools/relayvm/bench_runs.h"
 #include "tools/relayvm/load_program.h"
+#include "tools/relayvm/model_files.h"
 #include "tools/relayvm/verb.h"
 
 namespace rvm::tools {
@@ -202,10 +203,7 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kBenchVerb = {
     .name = "bench",
     .summary = "run a program many times and show how long runs take",
-    .usage =
-        "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.keras|FILE.cfg|NAME-symbol.json|FILE.gguf|"
-        "FOLDER "
-        "[options] VALUE...",
+    .usage = "FILE.rvm|FILE.relay|" RVM_MODEL_FILES " [options] VALUE...",
     .options = kOptions,
     .more = R"(
 Runs take the lines of --args-file in turn. With --lanes or --rate, runs are requests of a batch, and times count from the

@@ -10,6 +10,7 @@
 #include "compiler/driver/compile.h"
 #include "tools/relayvm/compile_options.h"
 #include "tools/relayvm/import.h"
+#include "tools/relayvm/model_files.h"
 #include "tools/relayvm/verb.h"
 
 namespace rvm::tools {
@@ -49,10 +50,7 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kCheckVerb = {
     .name = "check",
     .summary = "report the errors of a program",
-    .usage =
-        "FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.keras|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER|"
-        "FILE.json "
-        "[options]",
+    .usage = "FILE.relay|" RVM_MODEL_FILES "|FILE.json [options]",
     .options = kOptions,
     .more = R"(
 Parses and types the program. Weights need not be there: a free variable has its annotation.

@@ -25,6 +25,7 @@
 #include "serialization/encoder.h"
 #include "tools/relayvm/compile_options.h"
 #include "tools/relayvm/import.h"
+#include "tools/relayvm/model_files.h"
 #include "tools/relayvm/verb.h"
 #include "tools/run_command.h"
 
@@ -229,11 +230,7 @@ absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options
 const Verb kCompileVerb = {
     .name = "compile",
     .summary = "compile a program to an executable file",
-    .usage =
-        "FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.keras|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER|"
-        "FILE.json "
-        "[-o FILE.rvm] "
-        "[options]",
+    .usage = "FILE.relay|" RVM_MODEL_FILES "|FILE.json [-o FILE.rvm] [options]",
     .options = kOptions,
     .more = R"(
 The file holds everything: bytecode, weights, and machine code of the kernels for the target CPU (a native executable).

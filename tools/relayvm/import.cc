@@ -16,6 +16,7 @@
 #include "compiler/text/printer.h"
 #include "serialization/encoder.h"
 #include "tools/relayvm/compile_options.h"
+#include "tools/relayvm/model_files.h"
 #include "tools/relayvm/safetensors_writer.h"
 #include "tools/relayvm/verb.h"
 
@@ -163,9 +164,8 @@ absl::Status WriteExecutable(const std::string& path, const std::string& output,
 
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
-  RVM_ASSIGN_OR_RETURN(std::string path, OneFile(options,
-                                                 "an .onnx, .pt2, .tflite, .mlirbc, .keras, .cfg, -symbol.json or "
-                                                 ".gguf file, or a folder with a config.json"));
+  RVM_ASSIGN_OR_RETURN(std::string path,
+                       OneFile(options, "an " RVM_MODEL_ENDINGS " or .gguf file, or a folder with a config.json"));
   const importing::Format* format = importing::FormatOfPath(path);
   if (options.Has(kWeightsOption.name) && format != nullptr && !format->has_weights_file) {
     return absl::InvalidArgumentError(absl::StrCat("`--weights`: `", path, "` has its weights in it"));
@@ -208,12 +208,7 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kImportVerb = {
     .name = "import",
     .summary = "turn a model into a program",
-    .usage =
-        "FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.keras|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER [-o "
-        "FILE.relay --params "
-        "FILE.safetensors "
-        "| -o "
-        "FILE.rvm]",
+    .usage = RVM_MODEL_FILES " [-o FILE.relay --params FILE.safetensors | -o FILE.rvm]",
     .options = kOptions,
     .more = R"(
 `compile`, `run`, `check`, `bench` and `profile` take a model as it is, too. A .pt2 file is what

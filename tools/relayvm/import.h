@@ -12,6 +12,7 @@
 #include "compiler/import/import_file.h"
 #include "compiler/ir/module.h"
 #include "tools/options.h"
+#include "tools/relayvm/model_files.h"
 #include "tools/relayvm/verb.h"
 
 namespace rvm::tools {
@@ -40,7 +41,7 @@ void ShowWarnings(const driver::ProgramFiles& files);
 
 // The programs that ReadProgram reads, as messages name them.
 inline constexpr std::string_view kProgramFiles =
-    "a .relay, .onnx, .pt2, .tflite, .mlirbc, .keras, .cfg, -symbol.json or .gguf file, or a folder with a config.json";
+    "a .relay, " RVM_MODEL_ENDINGS " or .gguf file, or a folder with a config.json";
 // Returns the path of a program without its ending, or without a `/` at the end.
 std::string ProgramStem(const std::string& path);
 

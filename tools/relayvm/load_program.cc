@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "tools/relayvm/compile_options.h"
 #include "tools/relayvm/import.h"
+#include "tools/relayvm/model_files.h"
 #include "tools/relayvm/verb.h"
 
 namespace rvm::tools {
@@ -48,10 +49,8 @@ absl::StatusOr<ProgramToRun> LoadProgramToRun(const Options& options) {
   ProgramToRun result;
   RVM_ASSIGN_OR_RETURN(result.run, ReadRunOptions(options));
   if (options.positional().empty()) {
-    return absl::InvalidArgumentError(
-        "no file given; expected a .rvm, .relay, .onnx, .pt2, .tflite, .mlirbc, .keras, .cfg, -symbol.json, .gguf or "
-        ".json "
-        "file");
+    return absl::InvalidArgumentError("no file given; expected a .rvm, .relay, " RVM_MODEL_ENDINGS
+                                      ", .gguf or .json file");
   }
   result.path = options.positional()[0];
   RVM_ASSIGN_OR_RETURN(result.program, LoadProgram(result.path, options, result.run));

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "tools/flame_graph.h"
 #include "tools/relayvm/load_program.h"
+#include "tools/relayvm/model_files.h"
 #include "tools/relayvm/verb.h"
 #include "tools/relayvm/watched_run.h"
 #include "vm/profiler/profile_report.h"
@@ -62,10 +63,7 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kProfileVerb = {
     .name = "profile",
     .summary = "run a program and show where time and memory go",
-    .usage =
-        "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.keras|FILE.cfg|NAME-symbol.json|FILE.gguf|"
-        "FOLDER "
-        "[options] VALUE...",
+    .usage = "FILE.rvm|FILE.relay|" RVM_MODEL_FILES " [options] VALUE...",
     .options = kOptions,
     .more = R"(
 Runs the program unwatched and watched in turn, --repeat times each, and shows the fastest watched run. Counts are

@@ -21,6 +21,7 @@
 #include "serialization/encoder.h"
 #include "tools/relayvm/compile_options.h"
 #include "tools/relayvm/import.h"
+#include "tools/relayvm/model_files.h"
 #include "tools/relayvm/quantize_report.h"
 #include "tools/relayvm/quantize_runs.h"
 #include "tools/relayvm/safetensors_writer.h"
@@ -131,11 +132,7 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kQuantizeVerb = {
     .name = "quantize",
     .summary = "store and multiply weights in fewer bits, where that gains",
-    .usage =
-        "FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.keras|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER "
-        "[-o "
-        "FILE.rvm|FILE.relay] "
-        "[options]",
+    .usage = "FILE.relay|" RVM_MODEL_FILES " [-o FILE.rvm|FILE.relay] [options]",
     .options = kOptions,
     .more = R"(
 Products, convolutions and embeddings with constant float32 weights are quantised, wherever they stand: in recursive

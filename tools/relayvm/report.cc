@@ -29,6 +29,7 @@
 #include "tools/relayvm/file_sizes.h"
 #include "tools/relayvm/load_program.h"
 #include "tools/relayvm/memory_text.h"
+#include "tools/relayvm/model_files.h"
 #include "tools/relayvm/page/machine_peaks.h"
 #include "tools/relayvm/page/page.h"
 #include "tools/relayvm/page/roofline.h"
@@ -410,12 +411,7 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kReportVerb = {
     .name = "report",
     .summary = "write everything about a program to one HTML page",
-    .usage =
-        "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.keras|FILE.cfg|NAME-symbol.json|FILE.gguf|"
-        "FOLDER [-o "
-        "FILE.html] "
-        "[options] "
-        "[VALUE...]",
+    .usage = "FILE.rvm|FILE.relay|" RVM_MODEL_FILES " [-o FILE.html] [options] [VALUE...]",
     .options = kOptions,
     .more = R"(
 The page has signatures, sizes, kernels with their schedules, the memory forecast and the graph of the program. If

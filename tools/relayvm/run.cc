@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "base/status_macros.h"
 #include "tools/relayvm/load_program.h"
+#include "tools/relayvm/model_files.h"
 #include "tools/relayvm/value_dump.h"
 #include "tools/relayvm/verb.h"
 #include "tools/run_command.h"
@@ -56,11 +57,7 @@ absl::Status Run(std::span<const std::string> args) {
 const Verb kRunVerb = {
     .name = "run",
     .summary = "run an executable or a program",
-    .usage =
-        "FILE.rvm|FILE.relay|FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.keras|FILE.cfg|NAME-symbol.json|FILE.gguf|"
-        "FOLDER|"
-        "FILE.json [options] "
-        "VALUE...",
+    .usage = "FILE.rvm|FILE.relay|" RVM_MODEL_FILES "|FILE.json [options] VALUE...",
     .options = kOptions,
     .more = R"(
 --dump-values writes the results of kernels, in the order of the run, also in loops and functions. Kernels of several

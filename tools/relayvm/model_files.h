@@ -1,0 +1,11 @@
+// The files of models that verbs take, for texts that are put together when they are compiled.
+#ifndef RVM_TOOLS_RELAYVM_MODEL_FILES_H_
+#define RVM_TOOLS_RELAYVM_MODEL_FILES_H_
+
+// Names the files in the usage of a verb.
+#define RVM_MODEL_FILES \
+  "FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.keras|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER"
+// Lists their endings in messages, but for that of .gguf, the last one.
+#define RVM_MODEL_ENDINGS ".onnx, .pt2, .tflite, .mlirbc, .keras, .cfg, -symbol.json"
+
+#endif  // RVM_TOOLS_RELAYVM_MODEL_FILES_H_
