@@ -42,7 +42,7 @@ class OnFakeDriver(device_test.Device):
 @unittest.skipUnless(os.path.exists(relayvm.COMPILER), "the compiler is not built")
 class Cuda(device_test.WithAccelerator, device_test.OnGrid, OnFakeDriver):
     KIND, TARGET = "cuda", "ptx"
-    RANDOM_PROGRAMS = 500
+    RANDOM_PROGRAMS = relayvm.long_or(500, 150)
 
     def test_it_is_listed(self):
         self.assertRegex(relayvm.must(relayvm.COMPILER, "devices"),

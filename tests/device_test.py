@@ -374,7 +374,7 @@ def @main(%a: Tensor[(4, 4), int8], %b: Tensor[(4, 4), int8]) {
 class OnGrid:
     """What every device with a grid of work items must do; KIND and TARGET are those of the device."""
 
-    RANDOM_PROGRAMS = relayvm.long_or(80, 40)
+    RANDOM_PROGRAMS = relayvm.long_or(80, 16)
     RUNS_FIRST = True
 
     def compile(self, source, name, *extra, **options):
@@ -695,7 +695,7 @@ def @main(%x: Tensor[(?, 8), float32], %w: Tensor[(8, 8), float32]) {
         self.assertEqual((os.listdir(folder), origin()), ([name], "from the cache"))
 
     def test_random_programs_with_an_accelerator(self):
-        self.check_random_programs("sim,opencl", relayvm.long_or(20, 10))
+        self.check_random_programs("sim,opencl", relayvm.long_or(20, 5))
 
 
 @unittest.skipUnless(os.path.exists(relayvm.COMPILER), "the compiler is not built")

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/long_tests.h"
 #include "vm/testing/planted_bugs.h"
 
 namespace rvm::vm {
@@ -37,7 +38,9 @@ TEST(PendingBugsTest, EachIsSeen) {
   const std::vector<std::string>& bugs = testing::BugNames();
   ASSERT_FALSE(bugs.empty());
   EXPECT_TRUE(PassesWith(bugs.size())) << "without a bug";
-  for (size_t bug = 0; bug < bugs.size(); ++bug) EXPECT_FALSE(PassesWith(bug)) << bugs[bug];
+  Sample sample(3);
+  for (size_t bug = 0; bug < bugs.size(); ++bug)
+    if (sample.Takes()) EXPECT_FALSE(PassesWith(bug)) << bugs[bug];
 }
 
 }  // namespace

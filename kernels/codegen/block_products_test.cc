@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/long_tests.h"
 #include "kernels/codegen/testing.h"
 
 namespace rvm::codegen {
@@ -122,10 +123,12 @@ constexpr Form kForms[] = {
 };
 
 TEST(BlockProductsTest, BytesAreMultipliedInBlocks) {
+  Sample sample(5);
   Dim m = Dim::Var(1, "m");
   for (const Form& f : kForms) {
     CheckOptions options = OptionsFor(f, {{1}, {2}, {19}});
     for (const char* target : {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "alderlake", "icelake-server"}) {
+      if (!sample.Takes()) continue;
       options.target = target;
       ScheduledKernel kernel = CheckKernel(BlockProduct(f, m), options);
       if (HasFatalFailure()) return;

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/long_tests.h"
 #include "kernels/codegen/testing.h"
 
 namespace rvm::codegen {
@@ -101,7 +102,7 @@ class Grower {
 };
 
 TEST(RandomKernelTest, SchedulesKeepValues) {
-  for (uint32_t seed = 0; seed < 120; ++seed) {
+  for (uint32_t seed = 0; seed < LongOr<uint32_t>(120, 40); ++seed) {
     CheckKernel(Grower(seed).Grow(), {.symbol_values = {{1}, {2}, {9}},
                                       .constant_inputs = {false, false, seed % 2 == 0},
                                       .tolerance = 2e-4,

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/long_tests.h"
 #include "kernels/codegen/testing.h"
 
 namespace rvm::codegen {
@@ -90,6 +91,7 @@ TEST(TileTest, FactorsOfHalfPrecisionAreConvertedIntoPanels) {
 
 // Sums in int32, of the second factor from panels of its own or a packed constant.
 TEST(TileTest, ProductsOfIntegers) {
+  Sample sample(3);
   for (auto [a, b] : {std::pair(kInt8, kInt8),
                       {kUInt8, kInt8},
                       {kInt8, kUInt8},
@@ -99,6 +101,7 @@ TEST(TileTest, ProductsOfIntegers) {
                       {kInt32, kInt32},
                       {kInt32, kInt8}}) {
     for (auto [m, k] : {std::pair(13, 9), {5, 1}, {1, 34}, {6, 8}, {29, 71}}) {
+      if (!sample.Takes()) continue;
       Tensor x = Input(0, "x", a, {Dim(m), Dim(k)}), w = Input(1, "w", b, {Dim(35), Dim(k)});
       Dim extents[] = {Dim(k)};
       Tensor y = ComputeTensor("y", kInt32, {Dim(m), Dim(35)}, [&](Indices i) {
@@ -141,6 +144,7 @@ te::Computation StoredProduct(const Dim& m, int64_t n, int64_t k, DataType store
 
 // A constant is packed as it is stored, however it is converted to what is multiplied, and converted by the tile.
 TEST(TileTest, ConstantFactorsArePackedAsStored) {
+  Sample sample(3);
   struct Case {
     DataType stored, middle, sum;
   };
@@ -156,6 +160,7 @@ TEST(TileTest, ConstantFactorsArePackedAsStored) {
                                      {kUInt8, kInt16, kInt32},
                                      {kInt8, kInt32, kInt32}}) {
     for (bool moves : {false, true}) {
+      if (!sample.Takes()) continue;
       CheckOptions options{.symbol_values = {{1}, {7}}, .constant_inputs = {false, true}, .range = 3};
       for (const ScheduledKernel& kernel :
            CheckOnTargets(StoredProduct(m, 35, 34, stored, middle, sum, moves), options)) {
@@ -214,9 +219,11 @@ te::Computation BlockProduct(const Dim& m, int64_t n, int64_t k, int64_t bits, i
 
 // Weights of a few bits stay so: the tile computes vectors of them, and multiplies sums of blocks by their scales.
 TEST(TileTest, FactorsAreComputedFromPackedConstants) {
+  Sample sample(2);
   Dim m = Dim::Var(1, "m");
   for (auto [bits, block, k] : {std::tuple(4, 32, 96), {4, 16, 64}, {2, 32, 128}, {8, 64, 128}, {1, 16, 48}}) {
     for (auto [has_zeros, scale] : {std::pair(false, kFloat32), {true, kFloat32}, {true, kFloat16}}) {
+      if (!sample.Takes()) continue;
       CheckOptions options{.symbol_values = {{1}, {2}, {19}}, .constant_inputs = {false, true, true, true}};
       options.constant_inputs.resize(has_zeros ? 4 : 3);
       options.range = 255;
@@ -403,8 +410,10 @@ TEST(TileTest, DepthwiseConvolutionsPadChannelByChannel) {
 }
 
 TEST(TileTest, ConvolutionsOfIntegers) {
+  Sample sample(4);
   for (DataType dtype : {kUInt8, kInt16, kInt32}) {
     for (const Shape2d& s : kShapes) {
+      if (!sample.Takes()) continue;
       for (const ScheduledKernel& kernel :
            CheckOnTargets(Convolution(s, false, 2, s.height, s.width, dtype), ConstantFilters(255)))
         if (s.filters / s.groups >= 16) EXPECT_TRUE(HasTile(kernel.schedule)) << Describe(kernel.schedule);

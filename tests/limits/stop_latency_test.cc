@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "base/long_tests.h"
 #include "tests/limits/long_operators.h"
 
 namespace rvm::limits {
@@ -27,7 +28,9 @@ TEST(StopLatencyTest, ControlFlowEndsSoon) {
 
 TEST(StopLatencyTest, OperatorsEndSoon) {
   KeptMemory kept;
+  Sample sample(3);
   for (const LongOperator& op : LongOperators()) {
+    if (!sample.Takes()) continue;
     auto program = CompileLongOperator(op, "host");
     ASSERT_TRUE(program.ok()) << program.status();
     auto stops = StopLongRuns(*program, MakeArguments(op), /*longest_ms=*/200, /*count=*/9);

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/long_tests.h"
 #include "compiler/driver/compile.h"
 #include "tests/random/check_program.h"
 #include "vm/link_info.h"
@@ -81,11 +82,13 @@ size_t CheckFile(const std::filesystem::path& path, int opt_level) {
 
 TEST(ProgramFiles, MachineCodeAndBytecodeAgree) {
   size_t calls = 0;
+  Sample sample(3);
   for (const auto& entry : std::filesystem::directory_iterator("tests/programs")) {
     if (entry.path().extension() != ".relay") continue;
-    for (int level : {0, 3}) calls += CheckFile(entry.path(), level);
+    for (int level : {0, 3})
+      if (sample.Takes()) calls += CheckFile(entry.path(), level);
   }
-  EXPECT_GT(calls, 1000u);
+  EXPECT_GT(calls, LongOr(1000u, 200u));
 }
 
 }  // namespace
