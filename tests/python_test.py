@@ -28,6 +28,7 @@ import zipfile
 import numpy
 
 import relayvm as tools
+import tensorflow_test
 import tflite_test
 import torch_test
 
@@ -467,6 +468,24 @@ def @one(%x: int64) -> Tensor[(2), float16] { zeros(shape=[2], dtype="float16") 
             self.assertEqual(self.vm.compile(os.path.join(folder, "model.tflite"))([3, -2]).tolist(), [3, 0])
         with self.assertRaises(self.vm.ImportFailed):
             self.vm.import_tflite(b"no model")
+
+    def test_tf(self):
+        graph = tensorflow_test.message(tensorflow_test.X, tensorflow_test.node("y", "Relu", "x"))
+        self.assertEqual(self.vm.compile(self.vm.import_tf(graph))([1, -2]).tolist(), [1, 0])
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "graph.pb")
+            with open(path, "wb") as file:
+                file.write(graph)
+            self.assertEqual(self.vm.compile(path)([3, -2]).tolist(), [3, 0])
+            model = tensorflow_test.models()["dense.saved"]
+            for name, content in model["file"].items():
+                os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+                with open(os.path.join(folder, name), "wb") as file:
+                    file.write(bytes(content))
+            for compiled in (self.vm.compile(self.vm.import_tf(folder)), self.vm.compile(folder)):
+                numpy.testing.assert_allclose(compiled(model["in"]["0"]), model["out"]["0"], rtol=1e-4)
+        with self.assertRaisesRegex(self.vm.ImportFailed, "the file is malformed"):
+            self.vm.import_tf(b"no model")
 
     def test_keras(self):
         path = os.path.join(tools.ROOT, "tests/keras/dense.keras")

@@ -50,11 +50,11 @@ absl::StatusOr<Value> ReadValue(onnx::Bytes bytes, const onnx::TypeInfo& type, s
   }
   bool is_list = type.wrappers[wrapper] == onnx::TypeForm::kSequence;
   std::vector<Value> elements;
-  onnx::WireReader reader(bytes);
-  onnx::Field field;
+  importing::WireReader reader(bytes);
+  importing::Field field;
   while (reader.Next(field)) {
     // The fields of elements: tensors, and whatever else may be in there.
-    if (field.type != onnx::WireType::kBytes || field.number < 3) continue;
+    if (field.type != importing::WireType::kBytes || field.number < 3) continue;
     RVM_ASSIGN_OR_RETURN(Value element, ReadValue(field.bytes, type, wrapper + 1));
     elements.push_back(std::move(element));
   }

@@ -92,20 +92,21 @@ TEST(ImportTest, Formats) {
   auto message = [](rvm_compilation* imported) {
     return std::string(rvm_compilation_message(Compilation(imported).get()));
   };
-  EXPECT_EQ(message(rvm_import("caffe", "x", 1, nullptr)),
-            "error: saw the format `caffe`; expected onnx, torch, tflite, stablehlo, keras, darknet, mxnet, gguf or "
-            "transformers\n");
+  EXPECT_EQ(
+      message(rvm_import("caffe", "x", 1, nullptr)),
+      "error: saw the format `caffe`; expected onnx, torch, tflite, stablehlo, keras, darknet, mxnet, tensorflow, "
+      "gguf or transformers\n");
   EXPECT_EQ(message(rvm_import(nullptr, "x", 1, nullptr)),
-            "error: saw the format NULL; expected onnx, torch, tflite, stablehlo, keras, darknet, mxnet, gguf or "
-            "transformers\n");
+            "error: saw the format NULL; expected onnx, torch, tflite, stablehlo, keras, darknet, mxnet, tensorflow, "
+            "gguf or transformers\n");
   EXPECT_EQ(message(rvm_import("gguf", "x", 1, nullptr)), "error: saw a file that begins with `x`; expected GGUF\n");
   EXPECT_EQ(message(rvm_import("onnx", nullptr, 0, nullptr)),
             "error: saw NULL; expected the bytes or the path of a model\n");
   EXPECT_EQ(message(rvm_import_file(nullptr, "model.bin", nullptr)),
             "error: `model.bin` is no model; expected an .onnx, .pt2, .tflite, .mlirbc, .stablehlo, .keras, .h5, .cfg, "
-            "-symbol.json, .gguf or "
+            "-symbol.json, .pb, .gguf or "
             "config.json file\n");
-  for (const char* format : {"onnx", "torch", "tflite", "stablehlo", "darknet", "mxnet"}) {
+  for (const char* format : {"onnx", "torch", "tflite", "stablehlo", "darknet", "mxnet", "tensorflow"}) {
     std::string said = message(rvm_import_file(format, "/nowhere/model.bin", nullptr));
     EXPECT_TRUE(said.find("/nowhere/model.bin") != std::string::npos) << said;
     EXPECT_EQ(rvm_compilation_text(Compilation(rvm_import(format, "x", 1, nullptr)).get()), nullptr);

@@ -20,14 +20,15 @@
 #include "compiler/import/mxnet/import.h"
 #include "compiler/import/onnx/import.h"
 #include "compiler/import/stablehlo/import.h"
+#include "compiler/import/tensorflow/import.h"
 #include "compiler/import/tflite/import.h"
 #include "compiler/import/torch/import.h"
 
 namespace rvm::importing {
 namespace {
 
-// The file of a folder that is a model.
-constexpr std::string_view kFolderFile = "config.json";
+// The files of folders that are models.
+constexpr std::string_view kFolderFile = "config.json", kSavedModel = "saved_model.pb";
 
 // Commands, imports of programs and the libraries for C and Python follow from this table.
 constexpr Format kFormats[] = {
@@ -48,6 +49,8 @@ constexpr Format kFormats[] = {
     {"mxnet", "-symbol.json",
      [](const FileBytes& file, const ImportOptions& options) { return mxnet::Import(file.bytes, options); },
      /*has_weights_file=*/true},
+    {"tensorflow", ".pb",
+     [](const FileBytes& file, const ImportOptions& options) { return tensorflow::Import(file.bytes, options); }},
     {"gguf", ".gguf", checkpoint::ImportGguf},
     {"transformers", kFolderFile, checkpoint::ImportFolder},
 };
@@ -69,7 +72,9 @@ std::string ListOf(std::string_view Format::* field) {
 std::string FileOf(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) return path;
-  return absl::StrCat(path, path.ends_with('/') ? "" : "/", Abseil(kFolderFile));
+  const std::string folder = path.ends_with('/') ? path : absl::StrCat(path, "/");
+  const std::string saved_model = absl::StrCat(folder, Abseil(kSavedModel));
+  return std::filesystem::is_regular_file(saved_model, error) ? saved_model : absl::StrCat(folder, Abseil(kFolderFile));
 }
 
 // Files of external data lie beside the model or below.

@@ -27,7 +27,7 @@ struct Format {
 };
 
 // Returns the format with that name, or with files of that ending; null if there is none. A folder has the format of
-// the config.json in it.
+// the saved_model.pb or the config.json in it.
 const Format* FindFormat(std::string_view name);
 const Format* FormatOfPath(std::string_view path);
 // Lists all formats, or the endings of their files, as messages do: "onnx, torch or tflite".
@@ -39,7 +39,7 @@ absl::Status NoModel(std::string_view path);
 // Makes `weights` the file of weights, in place of the one beside the model. REQUIRES: the format has one.
 void UseWeights(FileBytes weights, ImportOptions& options);
 
-// Returns true if the path is that of a model: of a file, or of a folder with a config.json.
+// Returns true if the path is that of a model: of a file, or of a folder with a saved_model.pb or a config.json.
 bool IsModelPath(std::string_view path);
 // Returns the path without the ending of its format, or without a `/` at the end.
 std::string_view ModelStem(std::string_view path);

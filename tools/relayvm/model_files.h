@@ -4,8 +4,8 @@
 
 // Names the files in the usage of a verb.
 #define RVM_MODEL_FILES \
-  "FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.keras|FILE.cfg|NAME-symbol.json|FILE.gguf|FOLDER"
+  "FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.keras|FILE.cfg|NAME-symbol.json|FILE.pb|FILE.gguf|FOLDER"
 // Lists their endings in messages, but for that of .gguf, the last one.
-#define RVM_MODEL_ENDINGS ".onnx, .pt2, .tflite, .mlirbc, .keras, .cfg, -symbol.json"
+#define RVM_MODEL_ENDINGS ".onnx, .pt2, .tflite, .mlirbc, .keras, .cfg, -symbol.json, .pb"
 
 #endif  // RVM_TOOLS_RELAYVM_MODEL_FILES_H_

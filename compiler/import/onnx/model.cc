@@ -9,6 +9,10 @@
 namespace rvm::onnx {
 namespace {
 
+using importing::Field;
+using importing::WireReader;
+using importing::WireType;
+
 // A reader of protobuf's own refuses more than 100 messages in each other; a graph in a graph is three.
 constexpr int kMaxGraphDepth = 33;
 constexpr size_t kMaxTypeDepth = 8;

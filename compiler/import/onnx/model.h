@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/import/onnx/wire_reader.h"
+#include "compiler/import/wire_reader.h"
 
 namespace rvm::onnx {
+
+using importing::Bytes;
 
 struct Graph;
 

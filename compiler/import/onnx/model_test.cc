@@ -11,6 +11,10 @@
 namespace rvm::onnx {
 namespace {
 
+using importing::Field;
+using importing::WireReader;
+using importing::WireType;
+
 using testing::Message;
 
 Bytes AsBytes(const std::string& text) { return {reinterpret_cast<const uint8_t*>(text.data()), text.size()}; }

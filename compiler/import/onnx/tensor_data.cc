@@ -19,6 +19,10 @@
 namespace rvm::onnx {
 namespace {
 
+using importing::Field;
+using importing::WireReader;
+using importing::WireType;
+
 struct DataTypeRow {
   int32_t number;
   std::string_view name;

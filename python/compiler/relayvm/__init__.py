@@ -17,7 +17,7 @@ from relayvm_runtime import __version__ as __version__
 from ._builder import Builder, DataType
 from ._compare import Comparison, Difference, compare
 from ._compiler import (CompileError, Diagnostic, ImportFailed, Module, OperatorUse, compile, coverage,
-                        import_darknet, import_file, import_jax, import_keras, import_mxnet, import_onnx, import_stablehlo, import_tflite, import_torch, parse)
+                        import_darknet, import_file, import_jax, import_keras, import_mxnet, import_onnx, import_stablehlo, import_tf, import_tflite, import_torch, parse)
 from ._magic import load_ipython_extension  # noqa: F401
 from ._quantize import Quantized, quantize
 from ._tokenizer import import_tokenizer
@@ -26,7 +26,7 @@ from ._value import Value
 
 __all__ = [*_runtime, "Builder", "Comparison", "CompileError", "DataType", "Diagnostic", "Difference", "ImportFailed", "Module",
            "OperatorUse", "Quantized", "Type", "Value", "compare", "compile", "coverage", "import_darknet", "import_file", "import_jax", "import_keras", "import_mxnet",
-           "import_onnx", "import_stablehlo", "import_tflite", "import_tokenizer", "import_torch", "parse", "quantize", "tensor"]
+           "import_onnx", "import_stablehlo", "import_tf", "import_tflite", "import_tokenizer", "import_torch", "parse", "quantize", "tensor"]
 
 
 def __getattr__(name):

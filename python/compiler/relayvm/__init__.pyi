@@ -43,6 +43,9 @@ def import_darknet(config: _Path | bytes | bytearray, weights: _Path | bytes | b
 def import_mxnet(symbol: _Path | bytes | bytearray, params: _Path | bytes | bytearray | None = None, *,
                  inputs: Mapping[str, Sequence[int | str | None]] | None = None,
                  freeze: Mapping[str, _Argument] | None = None) -> Module: ...
+def import_tf(model: _Path | bytes | bytearray | Any, *args: Any,
+              inputs: Mapping[str, Sequence[int | str | None]] | None = None,
+              freeze: Mapping[str, _Argument] | None = None) -> Module: ...
 def import_tflite(model: _Path | bytes | bytearray, *,
                   inputs: Mapping[str, Sequence[int | str | None]] | None = None,
                   freeze: Mapping[str, _Argument] | None = None) -> Module: ...

@@ -32,7 +32,7 @@ def _origin():
 def _stem(model):
     """The name of a model's file as an identifier."""
     stem = os.path.basename(os.fspath(model)) if isinstance(model, (str, os.PathLike)) else "model"
-    stem = re.sub(r"\W", "_", re.sub(r"(\.(onnx|pt2|tflite|mlirbc|stablehlo|keras|h5|cfg)|-symbol\.json)$", "", stem))
+    stem = re.sub(r"\W", "_", re.sub(r"(\.(onnx|pt2|tflite|mlirbc|stablehlo|keras|h5|cfg|pb)|-symbol\.json)$", "", stem))
     return stem if re.match("[A-Za-z_]", stem) else f"model_{stem}"
 
 

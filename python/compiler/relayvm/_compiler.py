@@ -67,7 +67,7 @@ _lib = declare(load("librelayvm_compiler.so.1", os.path.dirname(__file__), "RELA
 })
 
 
-_MODELS = (".onnx", ".pt2", ".tflite", ".mlirbc", ".stablehlo", ".keras", ".h5", ".cfg", "-symbol.json", ".gguf", "config.json")  # the endings of files that rvm_import_file reads
+_MODELS = (".onnx", ".pt2", ".tflite", ".mlirbc", ".stablehlo", ".keras", ".h5", ".cfg", "-symbol.json", ".pb", ".gguf", "config.json")  # the endings of files that rvm_import_file reads
 
 
 class Diagnostic:
@@ -156,11 +156,11 @@ def _is_path(source):
     if isinstance(source, os.PathLike):
         return True
     return isinstance(source, str) and "\n" not in source and (
-        source.endswith((".relay", ".json", *_MODELS)) or os.path.isfile(os.path.join(source, "config.json")))
+        source.endswith((".relay", ".json", *_MODELS)) or any(os.path.isfile(os.path.join(source, name)) for name in ("config.json", "saved_model.pb")))
 
 
 def _is_model(path):
-    """Whether the path is that of a model: a file, or a folder with a config.json."""
+    """Whether the path is that of a model: a file, or a folder with a config.json or a saved_model.pb."""
     return path.endswith(_MODELS) or os.path.isdir(path)
 
 
@@ -456,6 +456,23 @@ def import_keras(model, *, inputs=None, freeze=None):
             raise failure from None
 
 
+def import_tf(model, *args, inputs=None, freeze=None):
+    """Imports a model of TensorFlow as a Module.
+
+    model: the path of a SavedModel (a folder) or of a frozen graph (`.pb`), or the bytes of the latter, for which TensorFlow is
+    not needed; or a tf.function, a concrete function, a tf.Module with a `__call__`, or a keras.Model, which is saved to a
+    temporary folder. args: example arguments or tf.TensorSpecs, for a tf.function without an input signature. The parameters of
+    `@main` are the inputs of the signature by name, in alphabetical order. inputs, freeze: as of import_onnx. Raises ImportFailed.
+    """
+    if isinstance(model, (bytes, bytearray)):
+        return _import("tensorflow", model, inputs, freeze)
+    if isinstance(model, (str, os.PathLike)):
+        return _import("tensorflow", os.fspath(model), inputs, freeze)
+    from ._tf import saved_model  # TensorFlow is loaded only for this
+    with saved_model(model, args) as folder:
+        return _import("tensorflow", folder, inputs, freeze)
+
+
 def import_darknet(config, weights=None, *, inputs=None, freeze=None):
     """Imports a DarkNet model as a Module.
 
@@ -500,7 +517,7 @@ def import_jax(function, *args, inputs=None, freeze=None):
 def import_file(path, *, inputs=None, freeze=None):
     """Imports a model of any format that `relayvm import` takes, as a Module.
 
-    path: an .onnx, .pt2, .tflite, .mlirbc, .stablehlo, .keras, .h5, .cfg, -symbol.json or .gguf file, or a folder with a config.json and .safetensors files. inputs, freeze: as
+    path: an .onnx, .pt2, .tflite, .mlirbc, .stablehlo, .keras, .h5, .cfg, -symbol.json, .pb or .gguf file, a SavedModel, or a folder with a config.json and .safetensors files. inputs, freeze: as
     of import_onnx; a model that is weights alone has no such options. Raises ImportFailed.
     """
     return _import(None, os.fspath(path), inputs, freeze)

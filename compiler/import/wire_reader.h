@@ -6,8 +6,8 @@
 //   Field field;
 //   while (reader.Next(field)) ...
 //   if (!reader.ok()) ...
-#ifndef RVM_COMPILER_IMPORT_ONNX_WIRE_READER_H_
-#define RVM_COMPILER_IMPORT_ONNX_WIRE_READER_H_
+#ifndef RVM_COMPILER_IMPORT_WIRE_READER_H_
+#define RVM_COMPILER_IMPORT_WIRE_READER_H_
 
 #include <cstdint>
 #include <span>
@@ -15,9 +15,7 @@
 
 #include "compiler/import/file_bytes.h"
 
-namespace rvm::onnx {
-
-using importing::Bytes;
+namespace rvm::importing {
 
 enum class WireType : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
@@ -79,6 +77,6 @@ bool ForEachNumber(const Field& field, size_t size, const Add& add) {
   return true;
 }
 
-}  // namespace rvm::onnx
+}  // namespace rvm::importing
 
-#endif  // RVM_COMPILER_IMPORT_ONNX_WIRE_READER_H_
+#endif  // RVM_COMPILER_IMPORT_WIRE_READER_H_

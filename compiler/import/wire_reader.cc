@@ -1,8 +1,8 @@
-#include "compiler/import/onnx/wire_reader.h"
+#include "compiler/import/wire_reader.h"
 
 #include <bit>
 
-namespace rvm::onnx {
+namespace rvm::importing {
 
 float Field::AsFloat() const { return std::bit_cast<float>(static_cast<uint32_t>(value)); }
 
@@ -46,4 +46,4 @@ bool WireReader::Next(Field& field) {
   return ok_ = false;  // groups, which nothing writes any more
 }
 
-}  // namespace rvm::onnx
+}  // namespace rvm::importing

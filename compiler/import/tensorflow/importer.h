@@ -1,0 +1,168 @@
+// Importer: TensorFlow's graphs as Relay, node by node. Internal to this folder; import.h is for others.
+#ifndef RVM_COMPILER_IMPORT_TENSORFLOW_IMPORTER_H_
+#define RVM_COMPILER_IMPORT_TENSORFLOW_IMPORTER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "compiler/import/frame/frame.h"
+#include "compiler/import/tensorflow/checkpoint.h"
+#include "compiler/import/tensorflow/flow.h"
+#include "compiler/import/tensorflow/import.h"
+#include "compiler/import/tensorflow/model.h"
+
+namespace rvm::tensorflow {
+
+using importing::Emitter;
+using importing::Operand;
+using importing::Operands;
+using importing::Steps;
+
+class Importer;
+class NodeContext;
+
+struct OperatorRow {
+  std::string_view name;  // "Conv2D"
+  Operands (*convert)(NodeContext&);
+  std::string_view variant = "";  // what a converter of several operators asks for: an operator of Relay, or a mode
+  std::string_view outputs = "";  // the names of its outputs where it has several of different names: "values indices"
+};
+// The operators that can be imported, by family: one file each, with a table at its end.
+#define RVM_TENSORFLOW_FAMILY(name) std::span<const OperatorRow> name##Operators();
+#include "compiler/import/tensorflow/families.def"
+#undef RVM_TENSORFLOW_FAMILY
+const OperatorRow* FindOperator(std::string_view name);
+
+// A graph, or the part of it that is a branch or the body of a loop, while it is imported.
+struct Scope {
+  const Graph* graph = nullptr;
+  Operands arguments;                             // of the function
+  absl::flat_hash_map<int32_t, Operands> values;  // of nodes
+  const Scope* outer = nullptr;                   // the rest of the graph
+};
+
+// A variable of the model.
+struct Variable {
+  std::string name;
+  std::string key;          // of its value in the checkpoint
+  Operand value = nullptr;  // null: not read yet
+};
+
+// One node while it is converted, and the steps that it becomes.
+class NodeContext : public Steps {
+ public:
+  NodeContext(Importer& importer, Scope& scope, int32_t number, const OperatorRow& row, Operands inputs);
+
+  const OperatorRow& row() const { return row_; }
+  const Node& node() const { return node_; }
+  int32_t number() const { return number_; }
+  size_t num_inputs() const { return inputs_.size(); }
+  bool Has(size_t i) const { return i < inputs_.size() && inputs_[i] != nullptr; }
+  // Returns input `i`; a mistake where it is missing.
+  Operand In(size_t i);
+  const Operands& inputs() const { return inputs_; }
+  // Returns the inputs from `first` on.
+  Operands InputsFrom(size_t first);
+
+  // ---- attributes
+  int64_t IntAttr(std::string_view name, int64_t otherwise) const;
+  bool BoolAttr(std::string_view name) const { return IntAttr(name, 0) != 0; }
+  double FloatAttr(std::string_view name, double otherwise) const;
+  std::string_view TextAttr(std::string_view name, std::string_view otherwise) const;
+  // Returns the dtype that an attribute names; a mistake if it is missing or Relay has it not.
+  DataType TypeAttr(std::string_view name);
+
+  // Returns the integers of input `i`, which have to be known now; a mistake that names `what` if they are not.
+  std::vector<int64_t> Ints(size_t i, std::string_view what);
+  // Returns the one integer of input `i`.
+  int64_t Int(size_t i, std::string_view what);
+  // Returns the axes that input `i` lists, counted from the front of a tensor of that rank.
+  std::vector<int64_t> AxesAt(size_t i, int64_t rank);
+  // Returns a value in the shape that a vector of extents says, which may be known only when the model runs.
+  Operand Filled(Operand value, Operand extents);
+  // Returns a key for random numbers of this node alone.
+  Operand Key();
+
+  Importer& importer() const { return importer_; }
+  Scope& scope() const { return scope_; }
+
+ private:
+  Importer& importer_;
+  Scope& scope_;
+  int32_t number_;
+  const Node& node_;
+  const OperatorRow& row_;
+  Operands inputs_;
+};
+
+class Importer final : public importing::Frame {
+ public:
+  Importer(const Model& model, const ImportOptions& options);
+
+  // ---- for converters
+  const Model& model() const { return model_; }
+  Emitter& emitter() { return emit_; }
+  // Returns the function of that name; null, and a mistake, if there is none.
+  const Graph* FunctionNamed(std::string_view name);
+  // Returns the results of a function; a mistake if it takes another number of arguments or calls itself.
+  Operands Call(const Graph& function, const Operands& arguments);
+  // Imports the nodes that these tensors depend on, and returns the tensors.
+  Operands Evaluate(Scope& scope, std::span<const Source> wanted, bool with_controls);
+  // Returns the number of the variable of that name; nullopt if there is none.
+  std::optional<size_t> FindVariable(std::string_view name) const;
+  Operand ReadVariable(size_t number);
+  // Returns a tensor that was imported; null, and a mistake, if it is not there.
+  Operand Value(const Source& source, const Scope& scope);
+  const Flow& FlowOf(const Graph& graph);
+  Operand Key(Steps& c);
+
+ private:
+  absl::StatusOr<ImportedModel> ImportModel() override;
+
+  // ---- the model: inputs.cc
+  struct Port {
+    std::string_view name;
+    Source source;
+  };
+  absl::Status ChooseEndpoints();
+  absl::Status ChooseSignature();
+  absl::Status ChooseByNodes();
+  absl::Status ReadInputs(Scope& scope);
+  absl::Status ReadInput(const Port& port, Scope& scope);
+  void CountReachable();
+
+  // ---- variables: variables.cc
+  void FindVariables();
+  void FindRestored(const Graph& graph, std::span<const std::optional<size_t>> arguments, int depth);
+
+  // ---- nodes
+  bool HasEffect(const Node& node);
+  std::optional<std::vector<int32_t>> OrderOf(const Scope& scope, std::span<const Source> wanted, bool with_controls);
+  void ImportNode(int32_t number, Scope& scope);
+  Operands Convert(int32_t number, Scope& scope);
+  void AddOutputs(Scope& scope, Operands& outputs, ImportedModel& result);
+
+  const Model& model_;
+  std::vector<Port> inputs_, outputs_;
+  std::vector<size_t> param_inputs_;  // numbers of inputs that are parameters
+  std::vector<Variable> variables_;
+  absl::flat_hash_map<std::string_view, size_t> variable_numbers_;  // by names of nodes, and names that nodes share
+  std::optional<absl::StatusOr<Checkpoint>> checkpoint_;
+  absl::flat_hash_map<const Graph*, std::unique_ptr<const Flow>> flows_;
+  absl::flat_hash_map<std::string_view, bool> effects_;  // of functions
+  int restored_budget_ = 1000;                           // of functions that are searched for the keys of variables
+  int depth_ = 0;                                        // of functions in functions
+};
+
+}  // namespace rvm::tensorflow
+
+#endif  // RVM_COMPILER_IMPORT_TENSORFLOW_IMPORTER_H_

@@ -1,0 +1,83 @@
+// Reductions, scans and products over axes.
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/import/tensorflow/importer.h"
+
+namespace rvm::tensorflow {
+namespace {
+
+Operand Reduced(NodeContext& c, Operand x, std::string_view op) {
+  if (c.failed()) return x;
+  std::vector<int64_t> axes = c.AxesAt(1, c.RankOf(x));
+  if (c.failed() || axes.empty()) return x;
+  std::sort(axes.begin(), axes.end());
+  return c.Op(op, {x}, {{"axis", ir::IntList(axes)}, {"keepdims", c.BoolAttr("keep_dims")}});
+}
+Operands Reduce(NodeContext& c) { return {Reduced(c, c.In(0), c.row().variant)}; }
+Operands EuclideanNorm(NodeContext& c) { return {c.Op("sqrt", {Reduced(c, c.Mul(c.In(0), c.In(0)), "sum")})}; }
+Operands L2Loss(NodeContext& c) {
+  Operand x = c.In(0);
+  if (c.failed()) return {};
+  return {c.Mul(c.Op("sum", {c.Mul(x, x)}), c.Number(0.5, x))};
+}
+
+Operands ArgReduce(NodeContext& c) {
+  const int64_t axis = c.Has(1) ? c.Int(1, "axis") : 0;
+  const DataType dtype = c.node().Has("output_type") ? c.TypeAttr("output_type") : kInt64;
+  if (c.failed()) return {};
+  return {c.Cast(c.Op(c.row().variant, {c.In(0)}, {{"axis", ir::IntList({{axis}})}}), dtype)};
+}
+
+Operands Scan(NodeContext& c) {
+  const int64_t axis = c.Int(1, "axis");
+  Operand x = c.In(0);
+  if (c.failed()) return {};
+  const bool is_reverse = c.BoolAttr("reverse");
+  auto turned = [&](Operand value) { return is_reverse ? c.Op("reverse", {value}, {{"axis", axis}}) : value; };
+  return {turned(c.Op(c.row().variant, {turned(x)}, {{"axis", axis}, {"exclusive", c.BoolAttr("exclusive")}}))};
+}
+
+Operands MatMul(NodeContext& c) {
+  const bool is_batch = c.row().variant == "batch";
+  const bool turns_a = c.BoolAttr(is_batch ? "adj_x" : "transpose_a"),
+             turns_b = c.BoolAttr(is_batch ? "adj_y" : "transpose_b");
+  return {c.Op("nn.matmul", {c.In(0), c.In(1)}, {{"transpose_a", turns_a}, {"transpose_b", turns_b}})};
+}
+
+Operands Einsum(NodeContext& c) {
+  const std::string_view equation = c.TextAttr("equation", "");
+  if (equation.empty()) return {c.Fail("its attribute `equation` is missing")};
+  return {c.Op("einsum", {c.emit().Tuple(c.InputsFrom(0))}, {{"equation", std::string(equation)}})};
+}
+
+constexpr OperatorRow kRows[] = {
+    {"All", Reduce, "all"},
+    {"Any", Reduce, "any"},
+    {"ArgMax", ArgReduce, "argmax"},
+    {"ArgMin", ArgReduce, "argmin"},
+    {"BatchMatMul", MatMul, "batch"},
+    {"BatchMatMulV2", MatMul, "batch"},
+    {"BatchMatMulV3", MatMul, "batch"},
+    {"Cumprod", Scan, "cumprod"},
+    {"Cumsum", Scan, "cumsum"},
+    {"Einsum", Einsum},
+    {"EuclideanNorm", EuclideanNorm},
+    {"L2Loss", L2Loss},
+    {"MatMul", MatMul},
+    {"Max", Reduce, "max"},
+    {"Mean", Reduce, "mean"},
+    {"Min", Reduce, "min"},
+    {"Prod", Reduce, "prod"},
+    {"Sum", Reduce, "sum"},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> ReductionOperators() { return kRows; }
+
+}  // namespace rvm::tensorflow

@@ -1,0 +1,63 @@
+"""Writes the fixtures of tensorflow_test.py: SavedModels and graphs, and what TensorFlow computes for them.
+
+    python tests/tensorflow/make.py
+
+Needs tensorflow-cpu (2.21.0 with Keras 3.15.1 made those that are committed), which no test needs. models.npz.xz has for each model
+`NAME|file|PATH`, the bytes of its files, `NAME|in|N` and `NAME|out|N`, its inputs and outputs.
+"""
+
+import io
+import lzma
+import os
+import tempfile
+
+import live  # sets what TensorFlow prints
+
+import networks
+import numpy as np
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+import tensorflow as tf
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def store(arrays, name, folder, inputs, outputs):
+    for place, _, files in os.walk(folder):
+        for file in sorted(files):
+            path = os.path.join(place, file)
+            if file == "fingerprint.pb":
+                continue
+            with open(path, "rb") as content:
+                arrays[f"{name}|file|{os.path.relpath(path, folder)}"] = np.frombuffer(content.read(), np.uint8)
+    for kind, values in (("in", inputs), ("out", outputs)):
+        for number, value in enumerate(values):
+            arrays[f"{name}|{kind}|{number}"] = np.asarray(value)
+
+
+def main():
+    arrays = {}
+    for name, (function, arguments) in live.PROGRAMS.items():
+        for generation in live.GENERATIONS:
+            with tempfile.TemporaryDirectory() as folder:
+                outputs = live.save(generation, function, arguments, folder)
+                store(arrays, f"{name}.{generation}", folder, arguments, outputs)
+    for name in networks.NETWORKS:
+        model, given = networks.make(name)
+        outputs = [model(given, training=False)]
+        with tempfile.TemporaryDirectory() as folder:
+            model.export(folder, verbose=False)
+            store(arrays, f"{name}.saved", folder, [given], outputs)
+        with tempfile.TemporaryDirectory() as folder:
+            function = tf.function(lambda x, model=model: model(x, training=False)).get_concrete_function(tf.TensorSpec([None, *model.inputs[0].shape[1:]], given.dtype))
+            graph = convert_variables_to_constants_v2(function, lower_control_flow=False).graph.as_graph_def()
+            with open(os.path.join(folder, "graph.pb"), "wb") as file:
+                file.write(graph.SerializeToString())
+            store(arrays, f"{name}.frozen", folder, [given], outputs)
+    content = io.BytesIO()
+    np.savez(content, **arrays)
+    with lzma.open(os.path.join(HERE, "models.npz.xz"), "wb", preset=9) as file:
+        file.write(content.getvalue())
+
+
+if __name__ == "__main__":
+    main()
