@@ -127,6 +127,20 @@ class Folder : public Rewriter {
     return At(expr->span).Tuple(RewriteAll(known->fields), known->type);
   }
 
+  // Returns a tuple of the fields of a value whose type has one constructor; gives `clauses` patterns for it.
+  Expr* FieldsInPlace(const ir::Call& constructed, std::vector<ir::Clause>& clauses) {
+    for (ir::Clause& clause : clauses) {
+      if (clause.pattern->kind != ir::PatternKind::kConstructor) continue;
+      auto* pattern = arena_.New<ir::Pattern>(*clause.pattern);
+      pattern->kind = ir::PatternKind::kTuple;
+      pattern->constructor = nullptr;
+      clause.pattern = pattern;
+    }
+    const auto& type = *DynCast<ir::AdtType>(constructed.type);
+    std::vector<const ir::Type*> fields = FieldTypes(arena_, *ir::ConstructorCallee(&constructed), type);
+    return At(constructed.span).Tuple(RewriteAll(constructed.args), arena_.New<ir::TupleType>(std::move(fields)));
+  }
+
   // ---- operators
 
   Expr* FoldOp(const ir::Call& call) {
@@ -273,9 +287,10 @@ class Folder : public Rewriter {
         return As(match.type, Rewrite(clause.body), chain);
       }
     }
-    // This may leave the tuple itself unused.
-    if (LooksAtFieldsOnly(match)) value = InPlace(value);
     std::vector<ir::Clause> clauses = match.clauses;
+    // This may leave the product itself unused.
+    if (LooksAtFieldsOnly(match))
+      value = constructed == nullptr ? InPlace(value) : FieldsInPlace(*constructed, clauses);
     for (ir::Clause& clause : clauses) clause.body = Rewrite(clause.body);
     return MakeLets(arena_, chain, At(match.span).Match(value, std::move(clauses), match.is_complete, match.type));
   }

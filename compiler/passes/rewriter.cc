@@ -38,7 +38,11 @@ bool Mentions(const Expr* expr, const ir::Var* var) {
 }
 
 bool LooksAtFieldsOnly(const ir::Match& match) {
-  if (match.clauses.empty() || match.clauses[0].pattern->kind != ir::PatternKind::kTuple) return false;
+  if (match.clauses.empty()) return false;
+  const ir::Pattern& first = *match.clauses[0].pattern;
+  bool is_constructor = first.kind == ir::PatternKind::kConstructor;
+  if (is_constructor ? first.constructor->adt->constructors.size() != 1 : first.kind != ir::PatternKind::kTuple)
+    return false;
   return std::none_of(match.clauses.begin(), match.clauses.end(),
                       [](const ir::Clause& clause) { return clause.pattern->kind == ir::PatternKind::kVar; });
 }

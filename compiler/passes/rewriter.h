@@ -33,7 +33,8 @@ void CountUses(const ir::Expr* expr, UseCounts& counts);
 // Returns whether `expr` uses `var`.
 bool Mentions(const ir::Expr* expr, const ir::Var* var);
 
-// Returns whether no clause wants a tuple that the match is on as a whole: its fields will do.
+// Returns whether no clause wants a tuple, or a value of a type with one constructor, that the match is on as a whole:
+// its fields will do.
 bool LooksAtFieldsOnly(const ir::Match& match);
 // Returns the module with other functions.
 ir::Module WithFunctions(const ir::Module& module, std::vector<ir::GlobalFunction> functions);

@@ -233,6 +233,115 @@ def @f(%n_1: int32, %s_0: Tensor[(1), int32], %s_1: Tensor[(2), int32]) -> Tenso
   }
 }
 )"},
+    {"RecordsThatCallsWrite", "unbox_tuples", 1,
+     R"(
+type State { State(int32, List[int32]), }
+def @total(%s: State) -> int32 {
+  match (%s) { State(%sum, Nil) => %sum, State(%sum, Cons(%x, %rest)) => @total(State(%sum + %x, %rest)) }
+}
+def @loop(%n: int32, %s: State) -> State {
+  if (%n == 0) { %s } else { match (%s) { State(%a, %xs) => @loop(%n - 1, State(%a + %n, Cons(%n, %xs))) } }
+}
+def @main(%n: int32) { @total(@loop(%n, State(0, Nil))) }
+)",
+     R"(def @main(%n: int32) {
+  let %t = @loop(%n, 0, Nil);
+  match (%t) {
+    State(%t_1, %t_2) => @total(%t_1, %t_2),
+  }
+}
+
+def @total(%s_0: int32, %s_1: List[int32]) -> int32 {
+  match ((%s_0, %s_1)) {
+    (%sum, Nil) => %sum,
+    (%sum_1, Cons(%x, %rest)) => @total(%sum_1 + %x, %rest),
+  }
+}
+
+def @loop(%n_1: int32, %s_0_1: int32, %s_1_1: List[int32]) -> State {
+  if (%n_1 == 0) {
+    State(%s_0_1, %s_1_1)
+  } else {
+    @loop(%n_1 - 1, %s_0_1 + %n_1, Cons(%n_1, %s_1_1))
+  }
+}
+)"},
+    {"RecordsAreOpenedBeforeTheCall", "unbox_tuples", 1,
+     R"(
+type State[A] { State(A, A), }
+def @loop(%n: int32, %s: State[int32]) -> (int32, int32) {
+  match (%s) { State(%a, %b) => if (%n == 0) { (%a, %b) } else { @loop(%n - 1, State(%b, %a + 1)) } }
+}
+def @main(%n: int32, %s: State[int32]) { let %r = @loop(%n, %s); %r.0 + %r.1 }
+)",
+     R"(def @main(%n: int32, %s: State[int32]) {
+  match (%s) {
+    State(%t, %t_1) => {
+      let %t_2 = @loop(%n, %t, %t_1);
+      let %t_3 = %t_2.0;
+      let %t_4 = %t_2.1;
+      %t_3 + %t_4
+    },
+  }
+}
+
+def @loop(%n_1: int32, %s_0: int32, %s_1: int32) -> (int32, int32) {
+  if (%n_1 == 0) {
+    (%s_0, %s_1)
+  } else {
+    @loop(%n_1 - 1, %s_1, %s_0 + 1)
+  }
+}
+)"},
+    {"NotRecordsThatNoCallWrites", "unbox_tuples", 1,
+     R"(
+type Rose { Rose(int32, List[Rose]), }
+def @size(%t: Rose) -> int32 { match (%t) { Rose(%n, %children) => @sizes(%children, %n) } }
+def @sizes(%ts: List[Rose], %sum: int32) -> int32 {
+  match (%ts) { Nil => %sum, Cons(%t, %rest) => @sizes(%rest, %sum + @size(%t)) }
+}
+def @main(%t: Rose) { @size(%t) }
+)",
+     R"(def @main(%t: Rose) {
+  @size(%t)
+}
+
+def @size(%t_1: Rose) -> int32 {
+  match (%t_1) {
+    Rose(%n, %children) => @sizes(%children, %n),
+  }
+}
+
+def @sizes(%ts: List[Rose], %sum: int32) -> int32 {
+  match (%ts) {
+    Nil => %sum,
+    Cons(%t_2, %rest) => @sizes(%rest, %sum + @size(%t_2)),
+  }
+}
+)"},
+    {"NotTypesOfTwoConstructors", "unbox_tuples", 1,
+     R"(
+type Shape { Square(int32), Disc(int32), }
+def @loop(%n: int32, %s: Shape) -> int32 {
+  match (%s) { Square(%a) => if (%n == 0) { %a } else { @loop(%n - 1, Disc(%a)) }, Disc(%b) => @loop(%n - 1, Square(%b)) }
+}
+def @main(%n: int32) { @loop(%n, Square(2)) }
+)",
+     R"(def @main(%n: int32) {
+  @loop(%n, Square(2))
+}
+
+def @loop(%n_1: int32, %s: Shape) -> int32 {
+  match (%s) {
+    Square(%a) => if (%n_1 == 0) {
+      %a
+    } else {
+      @loop(%n_1 - 1, Disc(%a))
+    },
+    Disc(%b) => @loop(%n_1 - 1, Square(%b)),
+  }
+}
+)"},
 };
 
 using FlattenParamsTest = PassTest;

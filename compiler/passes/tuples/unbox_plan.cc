@@ -1,11 +1,14 @@
 #include "compiler/passes/tuples/unbox_plan.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "absl/container/flat_hash_set.h"
 #include "compiler/ir/walk.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/passes/call_graph.h"
 #include "compiler/passes/rewriter.h"
+#include "compiler/passes/tuples/products.h"
 #include "compiler/passes/tuples/tails.h"
 
 namespace rvm::passes {
@@ -21,7 +24,7 @@ constexpr size_t kMaxParams = 16;
 constexpr size_t kMaxFields = 8;
 
 // Returns whether the function would check the extents of a parameter of this type when it is entered. Those of fields
-// of tuples are not checked, so such tuples stay whole.
+// of products are not checked, so such products stay whole.
 bool HasNamedExtent(const ir::Type* type) {
   const auto* tensor = DynCast<ir::TensorType>(type);
   if (tensor == nullptr || !tensor->shape.is_dims()) return false;
@@ -29,7 +32,7 @@ bool HasNamedExtent(const ir::Type* type) {
                      [](const Dim& dim) { return !dim.is_const() && !dim.is_any(); });
 }
 
-// Calls `visit` with each tuple of which `expr` takes fields.
+// Calls `visit` with each product of which `expr` takes fields.
 template <typename F>
 void ForEachTakenApart(const Expr* expr, F&& visit) {
   if (const auto* project = DynCast<ir::Project>(expr)) visit(project->tuple);
@@ -43,7 +46,7 @@ void ForEachTakenApart(const Expr* expr, F&& visit) {
 
 }  // namespace
 
-UnboxPlan::UnboxPlan(const ir::Module& module, const std::vector<std::string>& entries) {
+UnboxPlan::UnboxPlan(const ir::Module& module, const std::vector<std::string>& entries) : arena_(*module.arena) {
   CallGraph graph(module);
   for (size_t i : graph.callees_first()) {
     const ir::GlobalFunction& global = module.functions[i];
@@ -57,6 +60,7 @@ UnboxPlan::UnboxPlan(const ir::Module& module, const std::vector<std::string>& e
   for (size_t i : graph.callees_first()) {
     if (may_change(i)) AddParams(module.functions[i], graph.is_recursive(i));
   }
+  for (const ir::GlobalFunction& global : module.functions) FindMadeParams(global.function->body);
   Solve();
   bool is_done = std::any_of(module.functions.begin(), module.functions.end(),
                              [](const ir::GlobalFunction& global) { return global.returns_fields; });
@@ -95,14 +99,16 @@ void UnboxPlan::AddParams(const ir::GlobalFunction& global, bool is_recursive) {
   size_t total = function.params.size();
   for (size_t i = 0; i < function.params.size(); ++i) {
     place_of[function.params[i]] = i;
-    const auto* tuple = DynCast<ir::TupleType>(function.params[i]->type);
-    if (tuple == nullptr || std::any_of(tuple->fields.begin(), tuple->fields.end(), HasNamedExtent) ||
-        total - 1 + tuple->fields.size() > kMaxParams) {
+    std::optional<Product> product = ProductOf(arena_, function.params[i]->type);
+    if (!product || std::any_of(product->fields.begin(), product->fields.end(), HasNamedExtent) ||
+        total - 1 + product->fields.size() > kMaxParams) {
       continue;
     }
-    total += tuple->fields.size() - 1;
-    places_[first + i].is_unboxed = true;
-    places_[first + i].is_wanted = tuple->fields.empty();
+    total += product->fields.size() - 1;
+    Place& place = places_[first + i];
+    place.is_unboxed = true;
+    place.is_wanted = product->fields.empty();
+    place.is_made = product->constructor == nullptr;
   }
   // Calls `visit` with the parameter that `expr` is, if it is one.
   auto with_param = [&](const Expr* expr, auto&& visit) {
@@ -122,8 +128,10 @@ void UnboxPlan::AddParams(const ir::GlobalFunction& global, bool is_recursive) {
     for (size_t k = 0; callee != nullptr && k < ir::Cast<ir::Call>(expr)->args.size(); ++k) {
       with_param(ir::Cast<ir::Call>(expr)->args[k], [&](size_t i) {
         ++num_allowed[i];
-        places_[first + i].needs.push_back(signatures_.at(callee->name).first + k);
-        places_[first + i].wanted_by.push_back(signatures_.at(callee->name).first + k);
+        const size_t passed_to = ParamOf(callee->name, k);
+        places_[first + i].needs.push_back(passed_to);
+        places_[first + i].wanted_by.push_back(passed_to);
+        places_[passed_to].made_by.push_back(first + i);
       });
     }
     return true;
@@ -136,8 +144,8 @@ void UnboxPlan::AddParams(const ir::GlobalFunction& global, bool is_recursive) {
         const Expr* part = parts.back();
         parts.pop_back();
         with_param(part, [&](size_t i) { ++num_allowed[i]; });
-        if (const auto* tuple = DynCast<ir::Tuple>(part)) {
-          parts.insert(parts.end(), tuple->fields.begin(), tuple->fields.end());
+        if (const std::vector<Expr*>* fields = WrittenFields(part)) {
+          parts.insert(parts.end(), fields->begin(), fields->end());
         }
       }
     });
@@ -145,6 +153,22 @@ void UnboxPlan::AddParams(const ir::GlobalFunction& global, bool is_recursive) {
   for (size_t i = 0; i < num_uses.size(); ++i) {
     if (num_uses[i] != num_allowed[i]) places_[first + i].is_unboxed = false;
   }
+}
+
+void UnboxPlan::FindMadeParams(const Expr* body) {
+  absl::flat_hash_set<const ir::Var*> written;
+  ir::ForEachExpr(body, [&](const Expr* expr) {
+    const auto* let = DynCast<ir::Let>(expr);
+    if (let != nullptr && ir::ConstructorCallee(let->value) != nullptr) written.insert(let->var);
+    const ir::GlobalExpr* callee = ir::GlobalCallee(expr);
+    for (size_t i = 0; callee != nullptr && i < ir::Cast<ir::Call>(expr)->args.size(); ++i) {
+      const Expr* arg = ir::Cast<ir::Call>(expr)->args[i];
+      const auto* use = DynCast<ir::VarExpr>(arg);
+      bool is_written = use == nullptr ? WrittenFields(arg) != nullptr : written.contains(use->var);
+      if (is_written) places_[ParamOf(callee->name, i)].is_made = true;
+    }
+    return true;
+  });
 }
 
 void UnboxPlan::AddResult(const ir::GlobalFunction& global) {
@@ -211,7 +235,10 @@ void UnboxPlan::Solve() {
   Propagate(
       &Place::wanted_by, [](const Place& place) { return place.is_unboxed && place.is_wanted; },
       [](Place& place) { place.is_wanted = true; });
-  for (Place& place : places_) place.is_unboxed &= place.is_wanted;
+  Propagate(
+      &Place::made_by, [](const Place& place) { return place.is_unboxed && place.is_made; },
+      [](Place& place) { place.is_made = true; });
+  for (Place& place : places_) place.is_unboxed &= place.is_wanted && place.is_made;
   DropUnsupported();
   num_unboxed_ = static_cast<size_t>(
       std::count_if(places_.begin(), places_.end(), [](const Place& place) { return place.is_unboxed; }));

@@ -1,14 +1,16 @@
 // Passes tuples to functions, and returns them, field by field: the worker/wrapper transformation.
 //
-// Takes a specialised module. A parameter that is only taken apart becomes one parameter per field; a small tuple that
-// is made only to be taken apart by callers is returned as its fields (GlobalFunction::returns_fields), which are named
-// after each call that is not a tail call (unbox_plan.h says when). The state of a loop then lives in registers, and an
-// iteration allocates no tuple. An entry that the program also calls becomes a wrapper, which keeps the signature and
-// calls a worker with the body; messages show both by the entry's name.
+// Takes a specialised module. A parameter that is only taken apart becomes one parameter per field, also if its type is
+// one with one constructor; a small tuple that is made only to be taken apart by callers is returned as its fields
+// (GlobalFunction::returns_fields), which are named after each call that is not a tail call (unbox_plan.h says when).
+// The state of a loop then lives in registers, and an iteration allocates no tuple. An entry that the program also
+// calls becomes a wrapper, which keeps the signature and calls a worker with the body; messages show both by the
+// entry's name.
 //
-// One level of nested tuples is unboxed at a time: fold_constant takes the fields out of the tuples that now stand for
-// the parameters, and the pass runs again (pipeline.def).
+// One level of nested products is unboxed at a time: fold_constant takes the fields out of the products that now stand
+// for the parameters, and the pass runs again (pipeline.def).
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
+#include "compiler/passes/tuples/products.h"
 #include "compiler/passes/tuples/tails.h"
 #include "compiler/passes/tuples/unbox_plan.h"
 #include "compiler/passes/workers.h"
@@ -48,7 +51,8 @@ class Unboxer : public Rewriter {
         continue;
       }
       std::vector<ir::Var*>& fields = fields_[param];
-      for (const ir::Type* type : DynCast<ir::TupleType>(param->type)->fields) {
+      std::optional<Product> product = ProductOf(arena_, param->type);
+      for (const ir::Type* type : product->fields) {
         fields.push_back(At(param->span).DeclaredVar(absl::StrCat(param->name, "_", fields.size()), type));
       }
       function->params.insert(function->params.end(), fields.begin(), fields.end());
@@ -72,34 +76,88 @@ class Unboxer : public Rewriter {
   Expr* RewriteNode(Expr* expr) override {
     if (const auto* use = DynCast<ir::VarExpr>(expr)) {
       auto found = fields_.find(use->var);
-      return found == fields_.end() ? RewriteChildren(expr) : TupleOf(found->second, expr);
+      return found == fields_.end() ? RewriteChildren(expr) : Written(found->second, expr);
     }
     const ir::GlobalExpr* callee = ir::GlobalCallee(expr);
     if (callee == nullptr || !plan_.ChangesSignature(callee->name)) return RewriteChildren(expr);
     const auto* call = Cast<ir::Call>(expr);
     std::vector<Binding> chain;
-    std::vector<Expr*> args = UnboxArgs(*callee, RewriteAll(call->args), chain);
+    std::vector<Opening> openings;
+    std::vector<Expr*> args = UnboxArgs(*callee, RewriteAll(call->args), chain, openings);
     auto worker = workers_.find(callee->name);
     Expr* target = At(callee->span)
                        .Global(worker == workers_.end() ? callee->name : worker->second,
                                UnboxedType(*DynCast<ir::FuncType>(callee->type), callee->name));
-    Expr* result = At(call->span).Call(target, std::move(args), call->attrs, call->type);
+    Expr* result = Open(openings, At(call->span).Call(target, std::move(args), call->attrs, call->type));
     if (plan_.ReturnsFields(callee->name) && !tails_.contains(expr)) {
       result = Name(result, chain);
       std::vector<ir::Var*> fields;
       for (Expr* field : Fields(Cast<ir::VarExpr>(result)->var, expr->span)) {
         fields.push_back(Cast<ir::VarExpr>(Name(field, chain))->var);
       }
-      result = TupleOf(fields, expr);
+      result = Written(fields, expr);
     }
-    return MakeLets(arena_, chain, result);
+    return FinishLets(chain, result);
+  }
+
+  // A let of a value that stands behind an opening goes into the opening, where it is a let of the call itself, whose
+  // results may be fields.
+  void RewriteLet(const ir::Let& let, std::vector<Binding>& chain) override {
+    Rewriter::RewriteLet(let, chain);
+    Binding bound = chain.back();
+    chain.pop_back();
+    while (true) {
+      if (const auto* inner = DynCast<ir::Let>(bound.value)) {
+        chain.push_back({inner->var, inner->value, inner->span});
+        bound.value = inner->body;
+      } else if (opened_.contains(bound.value)) {
+        chain.push_back({nullptr, bound.value, bound.value->span});
+        bound.value = Cast<ir::Match>(bound.value)->clauses[0].body;
+      } else {
+        break;
+      }
+    }
+    chain.push_back(bound);
+  }
+
+  // A binding without a variable is an opening of what follows.
+  Expr* FinishLets(const std::vector<Binding>& chain, Expr* body) override {
+    for (auto binding = chain.rbegin(); binding != chain.rend(); ++binding) {
+      const auto* match = DynCast<ir::Match>(binding->value);
+      body = binding->var != nullptr ? MakeLets(arena_, {*binding}, body)
+                                     : Open({{match->value, match->clauses[0].pattern}}, body);
+    }
+    return body;
   }
 
  private:
-  Expr* TupleOf(const std::vector<ir::Var*>& vars, const Expr* like) {
+  // A value that is taken apart in front of a call: `value` is a variable, of a type with one constructor.
+  struct Opening {
+    Expr* value;
+    ir::Pattern* pattern;
+  };
+
+  // Returns the product with these fields, of the type of `like`.
+  Expr* Written(const std::vector<ir::Var*>& vars, const Expr* like) {
+    const ir::Builder at = At(like->span);
     std::vector<Expr*> fields;
-    for (ir::Var* var : vars) fields.push_back(At(like->span).Use(var));
-    return At(like->span).Tuple(std::move(fields), like->type);
+    for (ir::Var* var : vars) fields.push_back(at.Use(var));
+    std::optional<Product> product = ProductOf(arena_, like->type);
+    if (product->constructor == nullptr) return at.Tuple(std::move(fields), like->type);
+    return at.Call(at.Constructor(product->constructor, DynCast<ir::AdtType>(like->type)), std::move(fields));
+  }
+
+  // `let pattern = value; body` for each of the openings.
+  Expr* Open(const std::vector<Opening>& openings, Expr* body) {
+    for (auto opening = openings.rbegin(); opening != openings.rend(); ++opening) {
+      const ir::Builder at = At(opening->value->span);
+      ir::Match* match =
+          at.Match(opening->value, {{opening->pattern, body, body->span}}, /*is_complete=*/true, body->type);
+      match->is_let = true;
+      opened_.insert(match);
+      body = match;
+    }
+    return body;
   }
 
   // `tuple.0`, `tuple.1`, ...
@@ -115,38 +173,55 @@ class Unboxer : public Rewriter {
   const ir::FuncType* UnboxedType(const ir::FuncType& type, std::string_view function) {
     std::vector<const ir::Type*> params;
     for (size_t i = 0; i < type.params.size(); ++i) {
-      const auto* tuple = plan_.IsUnboxed(function, i) ? DynCast<ir::TupleType>(type.params[i]) : nullptr;
-      if (tuple == nullptr) {
-        params.push_back(type.params[i]);
+      if (plan_.IsUnboxed(function, i)) {
+        std::optional<Product> product = ProductOf(arena_, type.params[i]);
+        params.insert(params.end(), product->fields.begin(), product->fields.end());
       } else {
-        params.insert(params.end(), tuple->fields.begin(), tuple->fields.end());
+        params.push_back(type.params[i]);
       }
     }
     return arena_.New<ir::FuncType>(type.type_params, std::move(params), type.result, type.constraints);
   }
 
   std::vector<Expr*> UnboxArgs(const ir::GlobalExpr& callee, const std::vector<Expr*>& args,
-                               std::vector<Binding>& chain) {
-    // If a tuple has to be computed first, so do the arguments to its left.
+                               std::vector<Binding>& chain, std::vector<Opening>& openings) {
+    // If a product has to be computed first, so do the arguments to its left.
     bool has_computed = false;
     for (size_t i = 0; i < args.size(); ++i) {
-      bool is_known = args[i]->expr_kind == ExprKind::kTuple || args[i]->expr_kind == ExprKind::kVar;
+      bool is_known = args[i]->expr_kind == ExprKind::kVar || WrittenFields(args[i]) != nullptr;
       has_computed |= plan_.IsUnboxed(callee.name, i) && !is_known;
     }
     std::vector<Expr*> result;
     auto pass = [&](Expr* arg) { result.push_back(has_computed ? Name(arg, chain) : arg); };
     for (size_t i = 0; i < args.size(); ++i) {
-      const auto* tuple = DynCast<ir::Tuple>(args[i]);
+      const std::vector<Expr*>* written = WrittenFields(args[i]);
       if (!plan_.IsUnboxed(callee.name, i)) {
         pass(args[i]);
-      } else if (tuple != nullptr) {
-        for (Expr* field : tuple->fields) pass(field);
+      } else if (written != nullptr) {
+        for (Expr* field : *written) pass(field);
       } else {
-        std::vector<Expr*> fields = Fields(Cast<ir::VarExpr>(Name(args[i], chain))->var, args[i]->span);
+        auto* whole = Cast<ir::VarExpr>(Name(args[i], chain));
+        std::optional<Product> product = ProductOf(arena_, whole->type);
+        std::vector<Expr*> fields = product->constructor == nullptr ? Fields(whole->var, args[i]->span)
+                                                                    : OpenedFields(*product, whole, openings);
         result.insert(result.end(), fields.begin(), fields.end());
       }
     }
     return result;
+  }
+
+  // Returns the variables that a new one of `openings` gives to the fields of `whole`.
+  std::vector<Expr*> OpenedFields(const Product& product, Expr* whole, std::vector<Opening>& openings) {
+    const ir::Builder at = At(whole->span);
+    std::vector<Expr*> fields;
+    std::vector<ir::Pattern*> patterns;
+    for (const ir::Type* type : product.fields) {
+      ir::Var* var = at.Var("t", type);
+      patterns.push_back(at.VarPattern(var));
+      fields.push_back(at.Use(var));
+    }
+    openings.push_back({whole, at.ConstructorPattern(product.constructor, std::move(patterns))});
+    return fields;
   }
 
   Expr* Name(Expr* expr, std::vector<Binding>& chain) {
@@ -158,6 +233,7 @@ class Unboxer : public Rewriter {
   const Workers& workers_;
   absl::flat_hash_map<const ir::Var*, std::vector<ir::Var*>> fields_;  // of the parameters that are gone
   absl::flat_hash_set<const Expr*> tails_;                             // that return fields themselves
+  absl::flat_hash_set<const Expr*> opened_;                            // matches that Open made
 };
 
 absl::StatusOr<ir::Module> UnboxTuples(const ir::Module& module, PassContext& context) {
@@ -185,8 +261,9 @@ absl::StatusOr<ir::Module> UnboxTuples(const ir::Module& module, PassContext& co
 
 }  // namespace
 
-const Pass kUnboxTuples = {.name = "unbox_tuples",
-                           .summary = "tuples passed and returned field by field where they are only taken apart",
-                           .run = UnboxTuples};
+const Pass kUnboxTuples = {
+    .name = "unbox_tuples",
+    .summary = "tuples and the like passed and returned field by field where they are only taken apart",
+    .run = UnboxTuples};
 
 }  // namespace rvm::passes
