@@ -16,6 +16,7 @@
 #include "native/control_compiler.h"
 #include "serialization/assembler.h"
 #include "vm/limit.h"
+#include "vm/link_info.h"
 #include "vm/machine.h"
 
 namespace rvm::native {
@@ -294,7 +295,7 @@ TEST_F(ControlTest, TailCallsNeedNoStack) {
   Load(kCalls);
   auto small = *Machine::Create(program_, {.stack_limit_bytes = 64 << 10});
   EXPECT_EQ(small->Invoke("even", Args({Int(100'000'000), Int(0)}))->ToString(), "250000000i64");
-  EXPECT_EQ(small->Invoke("closures", Args({Int(10'000'000), Int(0)}))->ToString(), "10000000i64");
+  EXPECT_EQ(small->Invoke("closures", Args({Int(100'000'000), Int(0)}))->ToString(), "100000000i64");
 }
 
 TEST_F(ControlTest, DeepCallsEndAtTheLimit) {
@@ -316,11 +317,11 @@ TEST_F(ControlTest, DeepCallsEndAtTheLimit) {
 
 TEST_F(ControlTest, FuelIsTheSame) {
   Load(kCalls);
-  for (int64_t fuel = 0; fuel < 40; ++fuel) {
-    Both("even", {Int(30), Int(0)}, fuel);
-    Both("closures", {Int(15), Int(0)}, fuel);
-    Both("build", {Int(30)}, fuel);
-    Both("spin", {Int(30)}, fuel);
+  for (int64_t fuel = 0; fuel < 210; ++fuel) {
+    Both("even", {Int(200), Int(0)}, fuel);
+    Both("closures", {Int(100), Int(0)}, fuel);
+    Both("build", {Int(200)}, fuel);
+    Both("spin", {Int(200)}, fuel);
   }
   // Beyond one budget.
   for (int64_t fuel : {1024, 1025, 5120, 16384, 49'999, 50'000, 50'001}) {
@@ -382,11 +383,11 @@ TEST(ControlCodeTest, CountedLoopsRunInStrips) {
 
 TEST_F(ControlTest, EveryAllocationMayFail) {
   Load(kCalls);
-  for (int64_t n = 1; n <= 60; ++n) {
+  for (int64_t n = 1; n <= 210; ++n) {
     auto bytecode = *Machine::Create(program_, {.runs_bytecode = true, .fail_allocation = n});
     auto native = *Machine::Create(program_, {.fail_allocation = n});
     for (const char* entry : {"build", "closures"}) {
-      std::vector<Value> args = {Int(20)};
+      std::vector<Value> args = {Int(100)};
       if (entry == std::string("closures")) args.push_back(Int(0));
       auto expected = bytecode->Invoke(entry, args);
       auto seen = native->Invoke(entry, args);
@@ -417,6 +418,28 @@ TEST_F(ControlTest, TrimGivesTheStackBack) {
   EXPECT_TRUE(native_->Invoke("build", Args({Int(100'000)})).ok());
   native_->Trim();
   EXPECT_TRUE(native_->Invoke("build", Args({Int(100'000)})).ok());
+}
+
+TEST_F(ControlTest, EveryPollMayCancel) {
+  Load(kCalls);
+  struct Hook {
+    int calls, last;
+  };
+  auto poll = [](void* context) {
+    auto* hook = static_cast<Hook*>(context);
+    return ++hook->calls == hook->last ? 1 : 0;
+  };
+  for (Machine* machine : {native_.get(), bytecode_.get()}) {
+    for (int last = 1; last <= 4; ++last) {
+      Hook hook = {0, last};
+      auto result =
+          machine->Invoke("closures", Args({Int(int64_t{1} << 62), Int(0)}), {.poll = poll, .poll_context = &hook});
+      EXPECT_EQ(result.status().code(), absl::StatusCode::kCancelled) << last << ": " << result.status();
+      EXPECT_EQ(hook.calls, last);
+      EXPECT_EQ(machine->stats().live_objects, 0) << last;
+    }
+    EXPECT_EQ(machine->Invoke("build", Args({Int(2)}))->ToString(), "Cons(2i64, Cons(1i64, Nil))");
+  }
 }
 
 // Functions of `count` parameters of every kind that return up to six fields, called and tail-called.
@@ -461,18 +484,20 @@ TEST_F(ControlTest, SignaturesOfAllSizes) {
   }
 }
 
-TEST(ControlCodeTest, OtherAbisRunAsBytecode) {
+TEST(ControlCodeTest, OtherAbisAndFilesWithoutCodeRunAsBytecode) {
   auto executable = Executable(kCalls);
   auto control = *CompileControl(*executable, *codegen::ParseHostTarget("host"), {});
-  for (bool is_other_abi : {false, true}) {
+  std::vector<ControlCode> same = {control.code}, other_abi = same;
+  ++other_abi[0].abi_version;
+  for (const std::vector<ControlCode>& codes : {same, other_abi, {}}) {
     rvm::Executable with_code = **executable;
-    ControlCode code = control.code;
-    if (is_other_abi) ++code.abi_version;
-    with_code.control_codes.push_back(code);
+    with_code.control_codes = codes;
     auto verified = Verify(std::move(with_code));
     ASSERT_TRUE(verified.ok()) << verified.status();
     auto trusted = *Program::Link(*verified, {.allow_native = true});
     auto untrusted = *Program::Link(*verified, {});
+    EXPECT_EQ(trusted->link_info().native != nullptr, codes == same);
+    EXPECT_EQ(untrusted->link_info().native, nullptr);
     for (const auto& program : {trusted, untrusted}) {
       auto machine = *Machine::Create(program, {});
       EXPECT_EQ(machine->Invoke("spin", Args({Int(9)}))->ToString(), "9i64");
