@@ -54,6 +54,20 @@ class Processes(tools.TestCase):
                               stderr=subprocess.PIPE, text=True, timeout=120, check=False)
         self.assertEqual((done.returncode, done.stdout), (status, printed), done.stderr)
 
+    # ---- other libraries
+
+    def test_another_llvm_in_the_process(self):
+        """TensorFlow, for one, exports the LLVM that it contains."""
+        with tempfile.TemporaryDirectory() as folder:
+            other = os.path.join(folder, "libother.so")
+            tools.must("clang-19", "-shared", "-fPIC", "-x", "c", "-", "-o", other, input="""
+void _ZN4llvm11LLVMContextC1Ev(void) { __builtin_trap(); }
+""")
+            code = f"import ctypes; other = ctypes.CDLL({other!r}, ctypes.RTLD_GLOBAL)\n{PRELUDE}print(relayvm.compile('def @main(%x: Tensor[(2), float32]) {{ exp(%x) }}', target='host')(numpy.zeros(2, 'float32')))"
+            done = subprocess.run([sys.executable, "-c", code], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  timeout=120, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, "[1. 1.]\n"), done.stderr)
+
     # ---- forks
 
     def test_a_child_has_sessions_of_its_own(self):

@@ -135,19 +135,24 @@ def load(name, folder, override):
     own, as LLVM is, would not be searched for here.
     """
     if os.environ.get(override):
-        return ctypes.CDLL(os.environ[override])
+        return _open(os.environ[override])
     needed = sorted(file for file in os.listdir(folder) if ".so" in file and file != name)
     while needed:
         later = [file for file in needed if not _loads(os.path.join(folder, file))]
         if len(later) == len(needed):
             break  # the library itself says what is missing
         needed = later
-    return ctypes.CDLL(os.path.join(folder, name))
+    return _open(os.path.join(folder, name))
+
+
+def _open(path):
+    """Opens a library that takes its own LLVM and Abseil before those that another module of the process exports."""
+    return ctypes.CDLL(path, mode=ctypes.DEFAULT_MODE | getattr(os, "RTLD_DEEPBIND", 0))
 
 
 def _loads(path):
     try:
-        ctypes.CDLL(path)
+        _open(path)
     except OSError:
         return False
     return True
