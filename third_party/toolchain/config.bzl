@@ -84,7 +84,7 @@ def _implementation(ctx):
         host_system_name = "local",
         target_cpu = ctx.attr.cpu,
         target_libc = "local",
-        target_system_name = "local",
+        target_system_name = ctx.attr.cpu + "-linux-gnu" if ctx.attr.sysroot else "local",
         tool_paths = [tool_path(name = name, path = ctx.attr.llvm + "/" + tool) for name, tool in [
             ("ar", "llvm-ar"),
             ("cpp", "clang-cpp"),
