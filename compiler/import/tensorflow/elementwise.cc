@@ -29,16 +29,6 @@ Operands Cast(NodeContext& c) {
   if (dtype.is_bool() && !c.DTypeOf(x).is_bool()) return {c.Op("not_equal", {x, c.Number(0, x)})};
   return {c.Cast(x, dtype)};
 }
-Operands AddN(NodeContext& c) {
-  Operand sum = c.In(0);
-  for (size_t i = 1; i < c.num_inputs(); ++i) sum = c.Add(sum, c.In(i));
-  return {sum};
-}
-Operands Square(NodeContext& c) { return {c.Mul(c.In(0), c.In(0))}; }
-Operands SquaredDifference(NodeContext& c) {
-  Operand difference = c.Sub(c.In(0), c.In(1));
-  return {c.Mul(difference, difference)};
-}
 Operands Reciprocal(NodeContext& c) {
   const Term x(c, c.In(0));
   if (c.failed()) return {};
@@ -66,11 +56,6 @@ Operands Relu6(NodeContext& c) { return {c.Op("clip", {c.In(0)}, {{"a_min", 0.0}
 Operands LeakyRelu(NodeContext& c) {
   return {c.Op("nn.leaky_relu", {c.In(0)}, {{"alpha", c.FloatAttr("alpha", 0.2)}})};
 }
-Operands Elu(NodeContext& c) {
-  const Term x(c, c.In(0));
-  if (c.failed()) return {};
-  return {Select(x > 0.0, x, x.Apply("expm1"))};
-}
 Operands Selu(NodeContext& c) {
   constexpr double kAlpha = 1.6732632423543772848170429916717, kScale = 1.0507009873554804934193349852946;
   const Term x(c, c.In(0));
@@ -93,25 +78,8 @@ Operands ApproximateEqual(NodeContext& c) {
   if (c.failed()) return {};
   return {Abs(x - y) < c.FloatAttr("tolerance", 1e-5)};
 }
-Operands Bitcast(NodeContext& c) {
-  const DataType to = c.TypeAttr("type");
-  Operand x = c.In(0);
-  if (c.failed()) return {};
-  if (c.DTypeOf(x).bits != to.bits) return {c.Unsupported("a cast of bits to another size")};
-  return {c.DTypeOf(x) == to ? x : c.Op("reinterpret", {x}, {{"dtype", to.ToString()}})};
-}
-// A condition of one axis chooses whole rows.
-Operands Choice(NodeContext& c) {
-  Operand condition = c.In(0), a = c.In(1);
-  if (c.failed()) return {};
-  if (c.RankOf(condition) == 1 && c.RankOf(a) > 1) {
-    std::vector<int64_t> axes;
-    for (int64_t i = 1; i < c.RankOf(a); ++i) axes.push_back(i);
-    condition = c.Unsqueeze(condition, axes);
-  }
-  return {c.Where(condition, a, c.In(2))};
-}
-Operands ChoiceV2(NodeContext& c) { return {c.Where(c.In(0), c.In(1), c.In(2))}; }
+Operands Where(NodeContext& c) { return {c.Where(c.In(0), c.In(1), c.In(2))}; }
+Operands Bitcast(NodeContext& c) { return tensorflow_family::Bitcast(c, c.TypeAttr("type")); }
 Operands Scores(NodeContext& c) { return {c.Op(c.row().variant, {c.In(0)}, {{"axis", -1}})}; }
 
 // Adds a vector along the channels, which are the last axis or the second one.
@@ -140,7 +108,7 @@ constexpr OperatorRow kRows[] = {
     {"Acos", Unary, "acos"},
     {"Acosh", Unary, "acosh"},
     {"Add", Binary, "add"},
-    {"AddN", AddN},
+    {"AddN", Shared<tensorflow_family::AddN>},
     {"AddV2", Binary, "add"},
     {"ApproximateEqual", ApproximateEqual},
     {"Asin", Unary, "asin"},
@@ -161,7 +129,7 @@ constexpr OperatorRow kRows[] = {
     {"Cosh", Unary, "cosh"},
     {"Div", Quotient},
     {"DivNoNan", UnlessZero, "divide"},
-    {"Elu", Elu},
+    {"Elu", Shared<tensorflow_family::Elu>},
     {"Equal", Binary, "equal"},
     {"Erf", Unary, "erf"},
     {"Erfc", Erfc},
@@ -205,8 +173,8 @@ constexpr OperatorRow kRows[] = {
     {"Rint", Unary, "round_half_even"},
     {"Round", Unary, "round_half_even"},
     {"Rsqrt", Unary, "rsqrt"},
-    {"Select", Choice},
-    {"SelectV2", ChoiceV2},
+    {"Select", Shared<tensorflow_family::Select>},
+    {"SelectV2", Where},
     {"Selu", Selu},
     {"Sigmoid", Unary, "sigmoid"},
     {"Sign", Unary, "sign"},
@@ -216,8 +184,8 @@ constexpr OperatorRow kRows[] = {
     {"Softplus", Softplus},
     {"Softsign", Softsign},
     {"Sqrt", Unary, "sqrt"},
-    {"Square", Square},
-    {"SquaredDifference", SquaredDifference},
+    {"Square", Shared<tensorflow_family::Square>},
+    {"SquaredDifference", Shared<tensorflow_family::SquaredDifference>},
     {"Sub", Binary, "subtract"},
     {"Tan", Unary, "tan"},
     {"Tanh", Unary, "tanh"},

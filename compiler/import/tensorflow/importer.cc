@@ -251,13 +251,13 @@ Operand Importer::Key(Steps& c) {
 
 // ---- the program
 
-void Importer::AddOutputs(Scope& scope, Operands& outputs, ImportedModel& result) {
+Operands Importer::Outputs(Scope& scope) {
   std::vector<Source> wanted;
   for (const Port& port : outputs_) wanted.push_back(port.source);
-  outputs = Evaluate(scope, wanted, true);
+  Operands outputs = Evaluate(scope, wanted, true);
   const absl::Status status = emit_.TakeStatus();
   if (!status.ok()) refusals_.Add("an output", absl::StrCat("`", Abseil(ReadableText(outputs_[0].name)), "`"), status);
-  for (const Port& port : outputs_) result.outputs.emplace_back(port.name);
+  return outputs;
 }
 
 absl::StatusOr<ImportedModel> Importer::ImportModel() {
@@ -278,10 +278,9 @@ absl::StatusOr<ImportedModel> Importer::ImportModel() {
       values[static_cast<size_t>(port.source.index)] = params[i];
       result.inputs.emplace_back(port.name);
     }
-    Operands outputs;
-    AddOutputs(scope, outputs, result);
-    return outputs;
+    return Outputs(scope);
   });
+  for (const Port& port : outputs_) result.outputs.emplace_back(port.name);
   RVM_RETURN_IF_ERROR(Finish(result));
   NameResults(result);
   return result;

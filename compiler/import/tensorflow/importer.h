@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "compiler/import/blocks/tensorflow_family.h"
 #include "compiler/import/frame/frame.h"
 #include "compiler/import/tensorflow/checkpoint.h"
 #include "compiler/import/tensorflow/flow.h"
@@ -58,18 +59,13 @@ struct Variable {
 };
 
 // One node while it is converted, and the steps that it becomes.
-class NodeContext : public Steps {
+class NodeContext : public tensorflow_family::NodeInputs {
  public:
   NodeContext(Importer& importer, Scope& scope, int32_t number, const OperatorRow& row, Operands inputs);
 
   const OperatorRow& row() const { return row_; }
   const Node& node() const { return node_; }
   int32_t number() const { return number_; }
-  size_t num_inputs() const { return inputs_.size(); }
-  bool Has(size_t i) const { return i < inputs_.size() && inputs_[i] != nullptr; }
-  // Returns input `i`; a mistake where it is missing.
-  Operand In(size_t i);
-  const Operands& inputs() const { return inputs_; }
   // Returns the inputs from `first` on.
   Operands InputsFrom(size_t first);
 
@@ -81,14 +77,8 @@ class NodeContext : public Steps {
   // Returns the dtype that an attribute names; a mistake if it is missing or Relay has it not.
   DataType TypeAttr(std::string_view name);
 
-  // Returns the integers of input `i`, which have to be known now; a mistake that names `what` if they are not.
-  std::vector<int64_t> Ints(size_t i, std::string_view what);
-  // Returns the one integer of input `i`.
-  int64_t Int(size_t i, std::string_view what);
   // Returns the axes that input `i` lists, counted from the front of a tensor of that rank.
   std::vector<int64_t> AxesAt(size_t i, int64_t rank);
-  // Returns a value in the shape that a vector of extents says, which may be known only when the model runs.
-  Operand Filled(Operand value, Operand extents);
   // Returns a key for random numbers of this node alone.
   Operand Key();
 
@@ -101,8 +91,13 @@ class NodeContext : public Steps {
   int32_t number_;
   const Node& node_;
   const OperatorRow& row_;
-  Operands inputs_;
 };
+
+// Makes a converter of one that TensorFlow and TensorFlow Lite have in common.
+template <Operands (*convert)(tensorflow_family::NodeInputs&)>
+Operands Shared(NodeContext& c) {
+  return convert(c);
+}
 
 class Importer final : public importing::Frame {
  public:
@@ -149,7 +144,7 @@ class Importer final : public importing::Frame {
   std::optional<std::vector<int32_t>> OrderOf(const Scope& scope, std::span<const Source> wanted, bool with_controls);
   void ImportNode(int32_t number, Scope& scope);
   Operands Convert(int32_t number, Scope& scope);
-  void AddOutputs(Scope& scope, Operands& outputs, ImportedModel& result);
+  Operands Outputs(Scope& scope);
 
   const Model& model_;
   std::vector<Port> inputs_, outputs_;

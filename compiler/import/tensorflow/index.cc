@@ -19,15 +19,6 @@
 namespace rvm::tensorflow {
 namespace {
 
-// Index tuples along the last axis, as Relay has them: along the first one.
-Operand IndexTuples(NodeContext& c, Operand indices) {
-  const int64_t rank = c.RankOf(indices);
-  if (rank < 1) return c.Fail("its index tuples are a scalar");
-  std::vector<int64_t> axes = {rank - 1};
-  for (int64_t i = 0; i + 1 < rank; ++i) axes.push_back(i);
-  return c.Transpose(c.Cast(indices, kInt64), axes);
-}
-
 Operands Gather(NodeContext& c) {
   const int64_t axis = c.Has(2) ? c.Int(2, "axis") : 0, batch = c.IntAttr("batch_dims", 0);
   if (c.failed()) return {};
@@ -39,15 +30,7 @@ Operands Gather(NodeContext& c) {
 Operands GatherNd(NodeContext& c) {
   Operand indices = c.In(1);
   if (c.IntAttr("batch_dims", 0) != 0) return {c.Unsupported("axes of a batch")};
-  return {c.failed() ? nullptr : c.Op("gather_nd", {c.In(0), IndexTuples(c, indices)})};
-}
-
-// Adds what stands at one place several times.
-Operands ScatterNd(NodeContext& c) {
-  Operand indices = c.In(0), updates = c.In(1);
-  if (c.failed()) return {};
-  Operand zeros = c.Filled(c.Number(0, updates), c.In(2));
-  return {c.Op("scatter_nd", {zeros, IndexTuples(c, indices), updates}, {{"mode", "add"}})};
+  return {c.failed() ? nullptr : c.Op("gather_nd", {c.In(0), tensorflow_family::IndexTuples(c, indices)})};
 }
 
 Operands TensorScatter(NodeContext& c) {
@@ -55,23 +38,14 @@ Operands TensorScatter(NodeContext& c) {
   if (c.failed()) return {};
   const bool subtracts = c.row().variant == "subtract";
   if (subtracts) updates = c.Op("negative", {updates});
-  return {c.Op("scatter_nd", {x, IndexTuples(c, indices), updates},
+  return {c.Op("scatter_nd", {x, tensorflow_family::IndexTuples(c, indices), updates},
                {{"mode", std::string(subtracts ? "add" : c.row().variant)}})};
 }
 
-Operands OneHot(NodeContext& c) {
-  const int64_t depth = c.Int(1, "depth"), axis = c.IntAttr("axis", -1);
-  if (c.failed()) return {};
-  if (depth < 1) return {c.Unsupported(absl::StrCat("a depth of ", depth))};
-  Operand on = c.Scalar(c.In(2)), off = c.Scalar(c.In(3));
-  return {c.Op("one_hot", {c.In(0), on, off}, {{"depth", depth}, {"axis", axis}, {"dtype", c.DTypeOf(on).ToString()}})};
-}
+Operands OneHot(NodeContext& c) { return tensorflow_family::OneHot(c, c.IntAttr("axis", -1)); }
 
 Operands TopK(NodeContext& c) {
-  const int64_t k = c.Has(1) ? c.Int(1, "number of elements") : c.IntAttr("k", 1);
-  if (c.failed()) return {};
-  Operand found = c.Op("topk", {c.In(0)}, {{"k", k}, {"axis", -1}, {"dtype", "int32"}, {"exact", true}});
-  return {c.emit().Field(found, 0), c.emit().Field(found, 1)};
+  return tensorflow_family::TopK(c, c.Has(1) ? c.Int(1, "number of elements") : c.IntAttr("k", 1));
 }
 
 Operands Places(NodeContext& c) { return {c.Cast(c.Op("argwhere", {c.In(0)}), kInt64)}; }
@@ -82,14 +56,7 @@ Operands Unique(NodeContext& c) {
   return {c.emit().Field(found, 0), c.Cast(c.emit().Field(found, 2), dtype)};
 }
 
-Operands Bucketize(NodeContext& c) {
-  const std::vector<float> bounds = c.node().attr("boundaries").Floats();
-  Operand x = c.In(0);
-  if (c.failed()) return {};
-  Operand sorted =
-      c.emit().Constant(Literal::FromValues<float>(kFloat32, {static_cast<int64_t>(bounds.size())}, bounds));
-  return {c.Op("searchsorted", {sorted, c.Cast(x, kFloat32)}, {{"right", true}})};
-}
+Operands Bucketize(NodeContext& c) { return tensorflow_family::Bucketize(c, c.node().attr("boundaries").Floats()); }
 
 Operands Search(NodeContext& c) {
   const DataType dtype = c.node().Has("out_type") ? c.TypeAttr("out_type") : kInt32;
@@ -120,7 +87,6 @@ Operands BandPart(NodeContext& c) {
 Operands MatrixDiag(NodeContext& c) {
   Operand x = c.In(0);
   if (c.failed()) return {};
-  const int64_t rank = c.RankOf(x);
   if (c.num_inputs() > 1) {
     const std::vector<int64_t> diagonals = c.Ints(1, "diagonals");
     const int64_t rows = c.Int(2, "number of rows"), columns = c.Int(3, "number of columns");
@@ -132,58 +98,10 @@ Operands MatrixDiag(NodeContext& c) {
       return {c.Unsupported("other diagonals than the main one of square matrices of zeros")};
     }
   }
-  if (rank < 1) return {c.Fail("its input is a scalar")};
-  Operand places = c.Iota(c.ExtentOf(x, rank - 1));
-  Operand is_diagonal = c.Op("equal", {c.Unsqueeze(places, {1}), places});
-  return {c.Where(is_diagonal, c.Unsqueeze(x, {rank}), c.Number(0, x))};
+  return {tensorflow_family::DiagonalMatrices(c, x)};
 }
 
-// Rows of a segment each, folded into `neutral`. Rows of negative segments are left out.
-Operand Segments(NodeContext& c, Operand x, Operand ids, Operand count, std::string_view mode, double neutral) {
-  if (c.failed()) return x;
-  const auto kept = static_cast<size_t>(c.RankOf(ids));
-  const Dims shape = c.DimsOf(x);
-  if (kept > shape.size()) return c.Fail("its segments have more axes than its input");
-  const Dims inner(shape.begin() + static_cast<ptrdiff_t>(kept), shape.end());
-  Dims rows = inner;
-  rows.insert(rows.begin(), importing::Product(std::span(shape).first(kept)));
-  x = c.Reshape(x, rows);
-  ids = c.Cast(importing::Flat(c, ids), kInt64);
-  // One segment more, for what is left out.
-  count = c.Cast(c.Scalar(count), kInt64);
-  ids = c.Where(c.Op("less", {ids, c.Integer(0)}), count, ids);
-  Operand first = c.Reshape(c.Add(count, c.Integer(1)), {1});
-  Operand all = inner.empty() ? first : c.Concatenate({first, c.emit().FromDims(inner)}, 0);
-  Operand start = c.Filled(c.Number(neutral, x), all);
-  Operand folded = c.Op("scatter_nd", {start, c.Unsqueeze(ids, {0}), x}, {{"mode", std::string(mode)}});
-  return c.Op("dyn.strided_slice", {folded, c.emit().Vector({{0}}), c.Reshape(count, {1}), c.emit().Vector({{1}})},
-              {{"axes", ir::IntList({{0}})}});
-}
-
-double NeutralOf(std::string_view mode, DataType dtype) {
-  if (mode == "add") return 0;
-  if (mode == "mul") return 1;
-  if (dtype == kFloat32) {
-    const double most = std::numeric_limits<float>::max();
-    return mode == "max" ? -most : most;
-  }
-  const double least = importing::LeastOf(dtype);
-  return mode == "max" ? least : -least - 1;
-}
-
-Operands UnsortedSegments(NodeContext& c) {
-  Operand x = c.In(0);
-  if (c.failed()) return {};
-  return {Segments(c, x, c.In(1), c.In(2), c.row().variant, NeutralOf(c.row().variant, c.DTypeOf(x)))};
-}
-
-// The last number is the greatest one.
-Operands SegmentSum(NodeContext& c) {
-  Operand x = c.In(0), ids = c.In(1);
-  if (c.failed()) return {};
-  Operand last = c.Op("max", {c.Cast(ids, kInt64)});
-  return {Segments(c, x, ids, c.Add(last, c.Integer(1)), "add", 0)};
-}
+Operands UnsortedSegments(NodeContext& c) { return tensorflow_family::UnsortedSegments(c, c.row().variant); }
 
 Operands InvertPermutation(NodeContext& c) { return {c.Op("invert_permutation", {c.In(0)})}; }
 
@@ -199,8 +117,8 @@ constexpr OperatorRow kRows[] = {
     {"MatrixDiagV3", MatrixDiag},
     {"OneHot", OneHot},
     {"ReverseSequence", ReverseSequence},
-    {"ScatterNd", ScatterNd},
-    {"SegmentSum", SegmentSum},
+    {"ScatterNd", Shared<tensorflow_family::ScatterNd>},
+    {"SegmentSum", Shared<tensorflow_family::SegmentSum>},
     {"TensorScatterAdd", TensorScatter, "add"},
     {"TensorScatterMax", TensorScatter, "max"},
     {"TensorScatterMin", TensorScatter, "min"},

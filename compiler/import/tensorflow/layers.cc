@@ -47,8 +47,7 @@ std::optional<std::vector<int64_t>> SpaceOf(NodeContext& c, const Window& window
   return std::nullopt;
 }
 
-// Widths of the border. SAME gives as many windows as strides fit, with the odd element behind, and depends on the
-// extents only where a stride is not 1.
+// Reads the widths of the border. The odd element of SAME is behind.
 bool ReadBorders(NodeContext& c, Operand x, Window& window) {
   const std::string_view padding = c.TextAttr("padding", "VALID");
   const size_t n = window.axes();
@@ -66,11 +65,8 @@ bool ReadBorders(NodeContext& c, Operand x, Window& window) {
   }
   if (padding != "SAME") c.Unsupported(absl::StrCat("the padding `", Abseil(padding), "`"));
   for (size_t i = 0; i < n && !c.failed(); ++i) {
-    Dim total = (window.kernel[i] - 1) * window.dilations[i];
-    if (window.strides[i] != 1) {
-      const Dim extent = c.ExtentOf(x, window.AxisOf(i)), stride = window.strides[i];
-      total = Max(Dim(0), (FloorDiv(extent + (stride - 1), stride) - 1) * stride + total + 1 - extent);
-    }
+    const int64_t span = (window.kernel[i] - 1) * window.dilations[i];
+    const Dim total = tensorflow_family::SameBorders(c.ExtentOf(x, window.AxisOf(i)), span, window.strides[i]);
     window.borders[i] = FloorDiv(total, 2);
     window.borders[i + n] = total - window.borders[i];
   }
@@ -163,7 +159,7 @@ Operands ConvTransposed(NodeContext& c) {
     return {c.Unsupported("a shape of the result that is not known; give the extents of the input by --shape")};
   }
   const bool is_same = c.TextAttr("padding", "VALID") == "SAME";
-  ir::AttrValue::List before, behind, added;
+  ir::AttrValue::List before, behind;
   for (size_t i = 0; i < axes; ++i) {
     const int64_t reach = (window->kernel[i] - 1) * window->dilations[i] + 1, stride = window->strides[i];
     const Dim from = c.ExtentOf(x, window->AxisOf(i)), to = (*extents)[static_cast<size_t>(window->AxisOf(i))];
@@ -199,9 +195,8 @@ Operands Pool(NodeContext& c) {
   const size_t axes = c.row().variant.ends_with("3d") ? 3 : 2;
   Operand x = c.In(0);
   if (c.failed()) return {};
-  std::vector<int64_t> kernel;
   if (c.Has(1)) return {c.Unsupported("windows whose extents are an input")};
-  auto window = ReadWindow(c, x, axes, std::move(kernel));
+  auto window = ReadWindow(c, x, axes, {});
   if (!window) return {};
   const bool is_average = c.row().variant.starts_with("nn.avg");
   if (!is_average) x = PadUnknown(c, x, importing::LeastOf(c.DTypeOf(x)), *window);

@@ -14,18 +14,16 @@
 namespace rvm::tensorflow {
 
 NodeContext::NodeContext(Importer& importer, Scope& scope, int32_t number, const OperatorRow& row, Operands inputs)
-    : Steps(importer.emitter()),
+    : NodeInputs(importer.emitter(), std::move(inputs)),
       importer_(importer),
       scope_(scope),
       number_(number),
       node_(scope.graph->nodes[static_cast<size_t>(number)]),
-      row_(row),
-      inputs_(std::move(inputs)) {}
-
-Operand NodeContext::In(size_t i) { return Has(i) ? inputs_[i] : Fail(absl::StrCat("input ", i, " is missing")); }
+      row_(row) {}
 
 Operands NodeContext::InputsFrom(size_t first) {
-  return first < inputs_.size() ? Operands(inputs_.begin() + static_cast<ptrdiff_t>(first), inputs_.end()) : Operands();
+  const Operands& all = inputs();
+  return first < all.size() ? Operands(all.begin() + static_cast<ptrdiff_t>(first), all.end()) : Operands();
 }
 
 int64_t NodeContext::IntAttr(std::string_view name, int64_t otherwise) const {
@@ -50,26 +48,7 @@ DataType NodeContext::TypeAttr(std::string_view name) {
   return kFloat32;
 }
 
-std::vector<int64_t> NodeContext::Ints(size_t i, std::string_view what) {
-  Operand x = In(i);
-  if (failed()) return {};
-  return Constants(x, what).value_or(std::vector<int64_t>());
-}
-
-int64_t NodeContext::Int(size_t i, std::string_view what) {
-  const std::vector<int64_t> values = Ints(i, what);
-  if (values.size() == 1) return values[0];
-  if (!failed()) Fail(absl::StrCat("its ", Abseil(what), " is not one number"));
-  return 0;
-}
-
 std::vector<int64_t> NodeContext::AxesAt(size_t i, int64_t rank) { return Axes(Ints(i, "axes"), rank); }
-
-Operand NodeContext::Filled(Operand value, Operand extents) {
-  if (failed()) return value;
-  if (std::optional<Dims> dims = Symbols(extents)) return BroadcastTo(value, *dims);
-  return Op("dyn.broadcast_to", {value, Cast(extents, kInt64)});
-}
 
 Operand NodeContext::Key() { return importer_.Key(*this); }
 

@@ -27,26 +27,7 @@ Operands Reshape(NodeContext& c) {
 }
 
 Operands Squeeze(NodeContext& c) {
-  Operand x = c.In(0);
-  if (c.failed()) return {};
-  std::vector<int64_t> axes = c.node().attr(c.node().Has("squeeze_dims") ? "squeeze_dims" : "axis").Ints();
-  if (axes.empty()) {
-    for (int64_t axis = 0; axis < c.RankOf(x); ++axis) {
-      if (c.ExtentOf(x, axis) == Dim(1)) axes.push_back(axis);
-    }
-  }
-  return {c.Squeeze(x, c.Axes(axes, c.RankOf(x)))};
-}
-
-Operands ExpandDims(NodeContext& c) {
-  const int64_t axis = c.Int(1, "axis");
-  if (c.failed()) return {};
-  return {c.Unsqueeze(c.In(0), {c.Axis(axis, c.RankOf(c.In(0)) + 1)})};
-}
-
-Operands Transpose(NodeContext& c) {
-  const std::vector<int64_t> axes = c.Ints(1, "axes");
-  return {c.failed() ? nullptr : c.Transpose(c.In(0), axes)};
+  return tensorflow_family::Squeeze(c, c.node().attr(c.node().Has("squeeze_dims") ? "squeeze_dims" : "axis").Ints());
 }
 
 // The axis is the last input, or the first one.
@@ -77,33 +58,10 @@ Operands Unpack(NodeContext& c) {
   return parts;
 }
 
-// Parts of `sizes` extents along an axis; one of -1 is what the others leave.
-Operands Parts(NodeContext& c, Operand x, int64_t axis, const std::vector<int64_t>& sizes) {
-  axis = c.Axis(axis, c.RankOf(x));
-  if (c.failed()) return {};
-  Dim rest = c.ExtentOf(x, axis);
-  for (int64_t size : sizes) rest = rest - std::max<int64_t>(size, 0);
-  Dims extents;
-  for (int64_t size : sizes) extents.push_back(size < 0 ? rest : Dim(size));
-  return importing::PartsOf(c, x, axis, extents);
-}
-
 Operands Split(NodeContext& c) {
-  const int64_t axis = c.Int(0, "axis"), count = c.IntAttr("num_split", 0);
-  Operand x = c.In(1);
-  if (c.failed()) return {};
-  const std::optional<int64_t> extent = c.ExtentOf(x, axis).AsConst();
-  if (count == 1) return {x};
-  if (count < 1 || count > importing::kMaxParts || !extent || *extent % count != 0) {
-    return {
-        c.Unsupported(absl::StrCat("a split of ", c.ExtentOf(x, axis).ToString(), " into ", count, " equal parts"))};
-  }
-  return Parts(c, x, axis, std::vector<int64_t>(static_cast<size_t>(count), *extent / count));
-}
-Operands SplitV(NodeContext& c) {
-  const std::vector<int64_t> sizes = c.Ints(1, "sizes");
-  const int64_t axis = c.Int(2, "axis");
-  return c.failed() ? Operands() : Parts(c, c.In(0), axis, sizes);
+  const int64_t count = c.IntAttr("num_split", 0);
+  if (count == 1) return {c.In(1)};
+  return tensorflow_family::Split(c, count);
 }
 
 Operands Pad(NodeContext& c) {
@@ -138,36 +96,6 @@ Operands Size(NodeContext& c) {
   Operand x = c.In(0);
   return {c.failed() ? nullptr : c.Cast(c.NumElements(x), dtype)};
 }
-Operands Rank(NodeContext& c) {
-  Operand x = c.In(0);
-  return {c.failed() ? nullptr : c.emit().Integer(c.RankOf(x), kInt32)};
-}
-
-Operands Fill(NodeContext& c) { return {c.Filled(c.In(1), c.In(0))}; }
-Operands BroadcastTo(NodeContext& c) { return {c.Filled(c.In(0), c.In(1))}; }
-
-// Returns the shape that two shapes broadcast to.
-Operands BroadcastArgs(NodeContext& c) {
-  Operand shapes[2] = {c.In(0), c.In(1)};
-  if (c.failed()) return {};
-  std::optional<int64_t> ranks[2];
-  for (size_t i = 0; i < 2; ++i) ranks[i] = importing::KnownExtent(c, shapes[i], 0, "shape");
-  if (c.failed()) return {};
-  const int64_t rank = std::max(*ranks[0], *ranks[1]);
-  for (size_t i = 0; i < 2; ++i) {
-    const std::vector<int64_t> ones(static_cast<size_t>(std::min<int64_t>(rank - *ranks[i], 64)), 1);
-    if (!ones.empty()) shapes[i] = c.Concatenate({c.Cast(c.emit().Vector(ones), c.DTypeOf(shapes[i])), shapes[i]}, 0);
-  }
-  Operand is_one = c.Op("equal", {shapes[0], c.Number(1, shapes[0])});
-  return {c.Where(is_one, shapes[1], shapes[0])};
-}
-
-Operands Tile(NodeContext& c) {
-  Operand x = c.In(0), counts = c.In(1);
-  if (c.failed()) return {};
-  if (!counts->constant) return {c.Op("dyn.tile", {x, c.Cast(counts, kInt64)})};
-  return {c.Op("tile", {x}, {{"reps", ir::IntList(c.Ints(1, "counts"))}})};
-}
 
 Operands Reverse(NodeContext& c) {
   Operand x = c.In(0);
@@ -194,12 +122,6 @@ Operands Roll(NodeContext& c) {
 }
 
 Operands Like(NodeContext& c) { return {c.Op(c.row().variant, {c.In(0)})}; }
-
-Operands Range(NodeContext& c) {
-  Operand start = c.In(0), limit = c.In(1), step = c.In(2);
-  if (c.failed()) return {};
-  return {c.Op("arange", {c.Scalar(start), c.Scalar(limit), c.Scalar(step)})};
-}
 
 // Returns `count` numbers from the first to the last one.
 Operands LinSpace(NodeContext& c) {
@@ -231,21 +153,21 @@ Operands SpaceAndBatch(NodeContext& c) {
 
 constexpr OperatorRow kRows[] = {
     {"BatchToSpaceND", SpaceAndBatch, "crops"},
-    {"BroadcastArgs", BroadcastArgs},
-    {"BroadcastTo", BroadcastTo},
+    {"BroadcastArgs", Shared<tensorflow_family::BroadcastArgs>},
+    {"BroadcastTo", Shared<tensorflow_family::BroadcastTo>},
     {"Concat", Concat, "axis first"},
     {"ConcatV2", Concat},
     {"DepthToSpace", Blocks, "nn.depth_to_space"},
-    {"ExpandDims", ExpandDims},
-    {"Fill", Fill},
+    {"ExpandDims", Shared<tensorflow_family::ExpandDims>},
+    {"Fill", Shared<tensorflow_family::Fill>},
     {"LinSpace", LinSpace},
     {"MirrorPad", MirrorPad},
     {"OnesLike", Like, "ones_like"},
     {"Pack", Pack},
     {"Pad", Pad},
     {"PadV2", Pad},
-    {"Range", Range},
-    {"Rank", Rank},
+    {"Range", Shared<tensorflow_family::Range>},
+    {"Rank", Shared<tensorflow_family::Rank>},
     {"Reshape", Reshape},
     {"ReverseV2", Reverse},
     {"Roll", Roll},
@@ -255,10 +177,10 @@ constexpr OperatorRow kRows[] = {
     {"SpaceToBatchND", SpaceAndBatch, "paddings"},
     {"SpaceToDepth", Blocks, "nn.space_to_depth"},
     {"Split", Split},
-    {"SplitV", SplitV},
+    {"SplitV", Shared<tensorflow_family::SplitV>},
     {"Squeeze", Squeeze},
-    {"Tile", Tile},
-    {"Transpose", Transpose},
+    {"Tile", Shared<tensorflow_family::Tile>},
+    {"Transpose", Shared<tensorflow_family::Transpose>},
     {"Unpack", Unpack},
     {"ZerosLike", Like, "zeros_like"},
 };

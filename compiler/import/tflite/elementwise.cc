@@ -34,17 +34,8 @@ Operands ReluN1To1(NodeContext& c) { return {Clip(c, -1, 1)}; }
 
 Operands Relu0To1(NodeContext& c) { return {Clip(c, 0, 1)}; }
 
-Operands Square(NodeContext& c) { return {c.Mul(c.In(0), c.In(0))}; }
-Operands SquaredDifference(NodeContext& c) {
-  Operand difference = c.Sub(c.In(0), c.In(1));
-  return {c.Mul(difference, difference)};
-}
 Operands LeakyRelu(NodeContext& c) {
   return {c.Op("nn.leaky_relu", {c.In(0)}, {{"alpha", static_cast<double>(c.options().Number<float>(0, 0))}})};
-}
-Operands Elu(NodeContext& c) {
-  const Term x(c, c.In(0));
-  return {Select(x > 0.0, x, x.Apply("expm1"))};
 }
 Operands Prelu(NodeContext& c) {
   const Term x(c, c.In(0));
@@ -53,11 +44,6 @@ Operands Prelu(NodeContext& c) {
 Operands HardSwish(NodeContext& c) {
   const Term x(c, c.In(0));
   return {x * Min(Max(x + 3, x.Like(0)), x.Like(6)) * (1.0 / 6)};
-}
-Operands AddN(NodeContext& c) {
-  Operand sum = c.In(0);
-  for (size_t i = 1; i < c.num_inputs(); ++i) sum = c.Add(sum, c.In(i));
-  return {sum};
 }
 Operands Cast(NodeContext& c) { return {c.Cast(c.In(0), c.OutputDType(0))}; }
 // Values that quantised tensors round to, as floats: the range is moved so that 0 is one of them.
@@ -80,22 +66,7 @@ Operands Gelu(NodeContext& c) {
 }
 // float16 weights are dequantised by name alone; other integers have their scales in the tensor.
 Operands Dequantize(NodeContext& c) { return {c.Cast(c.In(0), kFloat32)}; }
-Operands Bitcast(NodeContext& c) {
-  const DataType from = c.DTypeOf(c.In(0)), to = c.OutputDType(0);
-  if (from.bits != to.bits) return {c.Unsupported("a cast of bits to another size")};
-  return {from == to ? c.In(0) : c.Op("reinterpret", {c.In(0)}, {{"dtype", to.ToString()}})};
-}
-// A condition of one axis chooses whole rows.
-Operands Select(NodeContext& c) {
-  Operand condition = c.In(0), a = c.In(1);
-  if (c.failed()) return {};
-  if (c.RankOf(condition) == 1 && c.RankOf(a) > 1) {
-    std::vector<int64_t> axes;
-    for (int64_t i = 1; i < c.RankOf(a); ++i) axes.push_back(i);
-    condition = c.Unsqueeze(condition, axes);
-  }
-  return {c.Where(condition, a, c.In(2))};
-}
+Operands Bitcast(NodeContext& c) { return tensorflow_family::Bitcast(c, c.OutputDType(0)); }
 Operands Clamp(NodeContext& c) { return {c.Op("minimum", {c.Op("maximum", {c.In(1), c.In(0)}), c.In(2)})}; }
 Operands Cbrt(NodeContext& c) {
   const Term x(c, c.In(0));
@@ -137,7 +108,7 @@ Operands ArgReduce(NodeContext& c) {
 constexpr OperatorRow kRows[] = {
     {"ABS", Unary, "abs"},
     {"ADD", Arithmetic, "add"},
-    {"ADD_N", AddN},
+    {"ADD_N", Shared<tensorflow_family::AddN>},
     Moves("ARG_MAX", ArgReduce, "argmax"),
     Moves("ARG_MIN", ArgReduce, "argmin"),
     {"ATAN2", Binary, "atan2"},
@@ -148,7 +119,7 @@ constexpr OperatorRow kRows[] = {
     {"COS", Unary, "cos"},
     {"DEQUANTIZE", Dequantize},
     {"DIV", Quotient},
-    {"ELU", Elu},
+    {"ELU", Shared<tensorflow_family::Elu>},
     {"EQUAL", Binary, "equal"},
     {"EXP", Unary, "exp"},
     {"FAKE_QUANT", FakeQuant},
@@ -188,14 +159,14 @@ constexpr OperatorRow kRows[] = {
     {"RIGHT_SHIFT", Binary, "right_shift"},
     {"ROUND", Unary, "round_half_even"},
     {"RSQRT", Unary, "rsqrt"},
-    Moves("SELECT", Select),
+    Moves("SELECT", Shared<tensorflow_family::Select>),
     Moves("SELECT_V2", Where),
     {"SIGN", Unary, "sign"},
     {"SIN", Unary, "sin"},
     {"SOFTMAX", Softmax},
     {"SQRT", Unary, "sqrt"},
-    {"SQUARE", Square},
-    {"SQUARED_DIFFERENCE", SquaredDifference},
+    {"SQUARE", Shared<tensorflow_family::Square>},
+    {"SQUARED_DIFFERENCE", Shared<tensorflow_family::SquaredDifference>},
     {"STABLEHLO_ABS", Unary, "abs"},
     {"STABLEHLO_ADD", Binary, "add"},
     {"STABLEHLO_AND", Logical, "and"},

@@ -68,9 +68,7 @@ bool HasQuantised(const Node& node, const Graph& graph) {
 // ---- nodes
 
 NodeContext::NodeContext(Importer& importer, Scope& scope, const Node& node, const OperatorRow& row, Operands inputs)
-    : Steps(importer.emit_), importer_(importer), scope_(scope), node_(node), row_(row), inputs_(std::move(inputs)) {}
-
-Operand NodeContext::In(size_t i) { return Has(i) ? inputs_[i] : Fail(absl::StrCat("input ", i, " is missing")); }
+    : NodeInputs(importer.emit_, std::move(inputs)), importer_(importer), scope_(scope), node_(node), row_(row) {}
 
 const Tensor* NodeContext::Input(size_t i) {
   if (i < node_.inputs.size() && node_.inputs[i] >= 0) {
@@ -94,19 +92,6 @@ DataType NodeContext::OutputDType(size_t i) {
   if (std::optional<DataType> dtype = ToDataType(tensor->type)) return *dtype;
   Unsupported(absl::StrCat(TypeName(tensor->type), ", which Relay has not"));
   return kFloat32;
-}
-
-std::vector<int64_t> NodeContext::Ints(size_t i, std::string_view what) {
-  Operand x = In(i);
-  if (failed()) return {};
-  return Constants(x, what).value_or(std::vector<int64_t>());
-}
-
-int64_t NodeContext::Int(size_t i, std::string_view what) {
-  const std::vector<int64_t> values = Ints(i, what);
-  if (values.size() == 1) return values[0];
-  if (!failed()) Fail(absl::StrCat("its ", Abseil(what), " is not one number"));
-  return 0;
 }
 
 Operand NodeContext::Activated(Operand x, int field) { return Activation(x, options().Number<int8_t>(field, 0)); }

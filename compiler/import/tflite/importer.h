@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "compiler/import/blocks/tensorflow_family.h"
 #include "compiler/import/frame/frame.h"
 #include "compiler/import/tflite/import.h"
 #include "compiler/import/tflite/model.h"
@@ -63,27 +64,19 @@ struct Variable {
 };
 
 // One node while it is converted, and the steps that it becomes.
-class NodeContext : public Steps {
+class NodeContext : public tensorflow_family::NodeInputs {
  public:
   NodeContext(Importer& importer, Scope& scope, const Node& node, const OperatorRow& row, Operands inputs);
 
   const OperatorRow& row() const { return row_; }
   const Node& node() const { return node_; }
   const Table& options() const { return node_.options; }
-  size_t num_inputs() const { return inputs_.size(); }
   size_t num_outputs() const { return node_.outputs.size(); }
-  bool Has(size_t i) const { return i < inputs_.size() && inputs_[i] != nullptr; }
-  // Input `i`; a mistake where it was left out.
-  Operand In(size_t i);
   // Returns the tensor that input or output `i` is; a mistake, and null, if there is none.
   const Tensor* Input(size_t i);
   const Tensor* Output(size_t i);
   // Returns the dtype of output `i`; a mistake if Relay has it not.
   DataType OutputDType(size_t i);
-  // Returns the integers of input `i`, which have to be known now; a mistake that names `what` if they are not.
-  std::vector<int64_t> Ints(size_t i, std::string_view what);
-  // Returns the one integer of input `i`.
-  int64_t Int(size_t i, std::string_view what);
   // Returns `x` after the fused activation of that field of the options.
   Operand Activated(Operand x, int field);
   // Returns x after the activation of that number in the schema.
@@ -102,8 +95,13 @@ class NodeContext : public Steps {
   Scope& scope_;
   const Node& node_;
   const OperatorRow& row_;
-  Operands inputs_;
 };
+
+// Makes a converter of one that TensorFlow and TensorFlow Lite have in common.
+template <Operands (*convert)(tensorflow_family::NodeInputs&)>
+Operands Shared(NodeContext& c) {
+  return convert(c);
+}
 
 class Importer final : public importing::Frame {
  public:

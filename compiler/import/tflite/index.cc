@@ -22,33 +22,9 @@
 namespace rvm::tflite {
 namespace {
 
-// Index tuples along the last axis, as Relay has them: along the first one.
-Operand IndexTuples(NodeContext& c, Operand indices) {
-  const int64_t rank = c.RankOf(indices);
-  if (rank < 1) return c.Fail("its index tuples are a scalar");
-  std::vector<int64_t> axes = {rank - 1};
-  for (int64_t i = 0; i + 1 < rank; ++i) axes.push_back(i);
-  return c.Transpose(c.Cast(indices, kInt64), axes);
-}
-
-// Returns a value in a shape, which may be known only when the model runs.
-Operand Spread(NodeContext& c, Operand value, Operand shape) {
-  if (c.failed()) return value;
-  if (std::optional<Dims> dims = c.Symbols(shape)) return c.BroadcastTo(value, *dims);
-  return c.Op("dyn.broadcast_to", {value, c.Cast(shape, kInt64)});
-}
-
 Operands GatherNd(NodeContext& c) {
   Operand indices = c.In(1);
-  return {c.failed() ? nullptr : c.Op("gather_nd", {c.In(0), IndexTuples(c, indices)})};
-}
-
-// Adds what stands at one place several times.
-Operands ScatterNd(NodeContext& c) {
-  Operand indices = c.In(0), updates = c.In(1);
-  if (c.failed()) return {};
-  Operand zeros = Spread(c, c.Number(0, updates), c.In(2));
-  return {c.Op("scatter_nd", {zeros, IndexTuples(c, indices), updates}, {{"mode", "add"}})};
+  return {c.failed() ? nullptr : c.Op("gather_nd", {c.In(0), tensorflow_family::IndexTuples(c, indices)})};
 }
 
 Operands SparseToDense(NodeContext& c) {
@@ -58,23 +34,13 @@ Operands SparseToDense(NodeContext& c) {
   if (c.RankOf(indices) == 1) indices = c.Unsqueeze(indices, {1});
   const Dims places = c.DimsOf(indices);
   values = c.BroadcastTo(values, {places[0]});
-  return {c.Op("scatter_nd", {Spread(c, c.Scalar(otherwise), shape), IndexTuples(c, indices), values})};
+  return {
+      c.Op("scatter_nd", {c.Filled(c.Scalar(otherwise), shape), tensorflow_family::IndexTuples(c, indices), values})};
 }
 
-Operands OneHot(NodeContext& c) {
-  const int64_t depth = c.Int(1, "depth"), axis = c.options().Number<int32_t>(0, 0);
-  if (c.failed()) return {};
-  if (depth < 1) return {c.Unsupported(absl::StrCat("a depth of ", depth))};
-  Operand on = c.Scalar(c.In(2)), off = c.Scalar(c.In(3));
-  return {c.Op("one_hot", {c.In(0), on, off}, {{"depth", depth}, {"axis", axis}, {"dtype", c.DTypeOf(on).ToString()}})};
-}
+Operands OneHot(NodeContext& c) { return tensorflow_family::OneHot(c, c.options().Number<int32_t>(0, 0)); }
 
-Operands TopK(NodeContext& c) {
-  const int64_t k = c.Int(1, "number of elements");
-  if (c.failed()) return {};
-  Operand found = c.Op("topk", {c.In(0)}, {{"k", k}, {"axis", -1}, {"dtype", "int32"}, {"exact", true}});
-  return {c.emit().Field(found, 0), c.emit().Field(found, 1)};
-}
+Operands TopK(NodeContext& c) { return tensorflow_family::TopK(c, c.Int(1, "number of elements")); }
 
 Operands Where(NodeContext& c) { return {c.Cast(c.Op("argwhere", {c.In(0)}), kInt64)}; }
 
@@ -94,14 +60,7 @@ Operands CumSum(NodeContext& c) {
 
 Operands EmbeddingLookup(NodeContext& c) { return {c.Op("take", {c.In(1), c.In(0)}, {{"axis", 0}})}; }
 
-Operands Bucketize(NodeContext& c) {
-  const std::vector<float> bounds = c.options().Numbers<float>(0);
-  Operand x = c.In(0);
-  if (c.failed()) return {};
-  Operand sorted =
-      c.emit().Constant(Literal::FromValues<float>(kFloat32, {static_cast<int64_t>(bounds.size())}, bounds));
-  return {c.Op("searchsorted", {sorted, c.Cast(x, kFloat32)}, {{"right", true}})};
-}
+Operands Bucketize(NodeContext& c) { return tensorflow_family::Bucketize(c, c.options().Numbers<float>(0)); }
 
 Operands DynamicUpdateSlice(NodeContext& c) {
   Operand x = c.In(0), update = c.In(1), begin = c.In(2);
@@ -122,60 +81,11 @@ Operands ReverseSequence(NodeContext& c) {
 Operands MatrixDiag(NodeContext& c) {
   Operand x = c.In(0);
   if (c.failed()) return {};
-  const int64_t rank = c.RankOf(x);
-  if (rank < 1) return {c.Fail("its input is a scalar")};
-  Operand places = c.Iota(c.ExtentOf(x, rank - 1));
-  Operand is_diagonal = c.Op("equal", {c.Unsqueeze(places, {1}), places});
-  return {c.Where(is_diagonal, c.Unsqueeze(x, {rank}), c.Number(0, x))};
+  return {tensorflow_family::DiagonalMatrices(c, x)};
 }
 Operands MatrixSetDiag(NodeContext& c) { return {c.Op("matrix_set_diag", {c.In(0), c.In(1)})}; }
 
-// Rows of a segment each, folded into `neutral`. Rows of negative segments are left out.
-Operand Segments(NodeContext& c, Operand x, Operand ids, Operand count, std::string_view mode, double neutral) {
-  if (c.failed()) return x;
-  const int64_t kept = c.RankOf(ids);
-  Dims shape = c.DimsOf(x),
-       inner(shape.begin() + std::min<ptrdiff_t>(kept, static_cast<ptrdiff_t>(shape.size())), shape.end());
-  Dims rows = inner;
-  rows.insert(rows.begin(), importing::Product(std::span(shape).first(shape.size() - inner.size())));
-  x = c.Reshape(x, rows);
-  ids = c.Cast(importing::Flat(c, ids), kInt64);
-  // One segment more, for what is left out.
-  count = c.Cast(c.Scalar(count), kInt64);
-  ids = c.Where(c.Op("less", {ids, c.Integer(0)}), count, ids);
-  Operand extents = c.emit().FromDims(inner);
-  Operand first = c.Reshape(c.Add(count, c.Integer(1)), {1});
-  Operand all = inner.empty() ? first : c.Concatenate({first, extents}, 0);
-  Operand start = Spread(c, c.Number(neutral, x), all);
-  Operand folded = c.Op("scatter_nd", {start, c.Unsqueeze(ids, {0}), x}, {{"mode", std::string(mode)}});
-  return c.Op("dyn.strided_slice", {folded, c.emit().Vector({{0}}), c.Reshape(count, {1}), c.emit().Vector({{1}})},
-              {{"axes", ir::IntList({{0}})}});
-}
-
-double NeutralOf(std::string_view mode, DataType dtype) {
-  if (mode == "add") return 0;
-  if (mode == "mul") return 1;
-  if (dtype == kFloat32) {
-    const double most = std::numeric_limits<float>::max();
-    return mode == "max" ? -most : most;
-  }
-  const double least = importing::LeastOf(dtype);
-  return mode == "max" ? least : -least - 1;
-}
-
-Operands UnsortedSegments(NodeContext& c) {
-  Operand x = c.In(0);
-  if (c.failed()) return {};
-  return {Segments(c, x, c.In(1), c.In(2), c.row().variant, NeutralOf(c.row().variant, c.DTypeOf(x)))};
-}
-
-// The last number is the greatest one.
-Operands SegmentSum(NodeContext& c) {
-  Operand x = c.In(0), ids = c.In(1);
-  if (c.failed()) return {};
-  Operand last = c.Op("max", {c.Cast(ids, kInt64)});
-  return {Segments(c, x, ids, c.Add(last, c.Integer(1)), "add", 0)};
-}
+Operands UnsortedSegments(NodeContext& c) { return tensorflow_family::UnsortedSegments(c, c.row().variant); }
 
 Operands Dilate(NodeContext& c) {
   const std::vector<int64_t> strides = c.Ints(1, "distances");
@@ -218,8 +128,8 @@ constexpr OperatorRow kRows[] = {
     {"RANDOM_STANDARD_NORMAL", Random, "random.normal"},
     {"RANDOM_UNIFORM", Random, "random.uniform"},
     Moves("REVERSE_SEQUENCE", ReverseSequence),
-    {"SCATTER_ND", ScatterNd},
-    {"SEGMENT_SUM", SegmentSum},
+    {"SCATTER_ND", Shared<tensorflow_family::ScatterNd>},
+    {"SEGMENT_SUM", Shared<tensorflow_family::SegmentSum>},
     {"SPARSE_TO_DENSE", SparseToDense},
     Moves("TOPK_V2", TopK),
     {"UNIQUE", Unique},

@@ -27,18 +27,14 @@ struct Fields {
   int padding = 0;
 };
 
-// Returns the widths of the border. SAME gives as many windows as strides fit, with the odd element behind, and depends
-// on the extents only where a stride is not 1.
+// Returns the widths of the border. The odd element of SAME is behind.
 Dims Borders(NodeContext& c, Operand x, const Window& window, int padding) {
   Dims widths(4, Dim(0));
   if (padding == 1) return widths;
   for (size_t i = 0; i < 2; ++i) {
-    Dim total = (window.kernel[i] - 1) * window.dilations[i];
-    if (window.strides[i] != 1) {
-      const Dim extent = c.ExtentOf(x, static_cast<int64_t>(i) + 1), stride = window.strides[i];
-      const Dim count = FloorDiv(extent + (stride - 1), stride);
-      total = Max(Dim(0), (count - 1) * stride + total + 1 - extent);
-    }
+    const int64_t span = (window.kernel[i] - 1) * window.dilations[i];
+    const Dim extent = c.ExtentOf(x, static_cast<int64_t>(i) + 1);
+    const Dim total = tensorflow_family::SameBorders(extent, span, window.strides[i]);
     widths[i] = FloorDiv(total, 2);
     widths[i + 2] = total - widths[i];
   }
@@ -147,7 +143,7 @@ Operand ConvolveTransposed(NodeContext& c, Operand x, Operand filters, std::stri
   const auto kernel = FilterShape(c, filters);
   if (!kernel || shape.size() != 4) return c.failed() ? x : c.Fail("the shape of its result has not rank 4");
   const int padding = c.options().Number<int8_t>(0, 0);
-  ir::AttrValue::List strides, borders, behind, added;
+  ir::AttrValue::List strides, borders, behind;
   for (size_t i = 0; i < 2; ++i) {
     const int64_t stride = c.options().Number<int32_t>(i == 0 ? 2 : 1, 0), extent = shape[i + 1];
     const std::optional<int64_t> from = importing::KnownExtent(c, x, static_cast<int64_t>(i) + 1, "input");

@@ -33,27 +33,8 @@ Operands Reshape(NodeContext& c) {
 }
 
 Operands Squeeze(NodeContext& c) {
-  Operand x = c.In(0);
-  if (c.failed()) return {};
-  std::vector<int64_t> axes;
-  for (int32_t axis : c.options().Numbers<int32_t>(0)) axes.push_back(axis);
-  if (axes.empty()) {
-    for (int64_t i = 0; i < c.RankOf(x); ++i) {
-      if (c.ExtentOf(x, i) == Dim(1)) axes.push_back(i);
-    }
-  }
-  return {c.Squeeze(x, c.Axes(axes, c.RankOf(x)))};
-}
-
-Operands ExpandDims(NodeContext& c) {
-  const int64_t axis = c.Int(1, "axis");
-  if (c.failed()) return {};
-  return {c.Unsqueeze(c.In(0), {c.Axis(axis, c.RankOf(c.In(0)) + 1)})};
-}
-
-Operands Transpose(NodeContext& c) {
-  const std::vector<int64_t> axes = c.Ints(1, "axes");
-  return {c.failed() ? nullptr : c.Transpose(c.In(0), axes)};
+  const std::vector<int32_t> axes = c.options().Numbers<int32_t>(0);
+  return tensorflow_family::Squeeze(c, {axes.begin(), axes.end()});
 }
 
 Operands Concatenation(NodeContext& c) {
@@ -84,33 +65,7 @@ Operands Unpack(NodeContext& c) {
   return parts;
 }
 
-// Parts of `sizes` extents along an axis; one of -1 is what the others leave.
-Operands Parts(NodeContext& c, Operand x, int64_t axis, std::vector<int64_t> sizes) {
-  axis = c.Axis(axis, c.RankOf(x));
-  if (c.failed()) return {};
-  Dim rest = c.ExtentOf(x, axis);
-  for (int64_t size : sizes) rest = rest - std::max<int64_t>(size, 0);
-  Dims extents;
-  for (int64_t size : sizes) extents.push_back(size < 0 ? rest : Dim(size));
-  return importing::PartsOf(c, x, axis, extents);
-}
-
-Operands Split(NodeContext& c) {
-  const int64_t axis = c.Int(0, "axis"), count = c.options().Number<int32_t>(0, 0);
-  Operand x = c.In(1);
-  if (c.failed()) return {};
-  const std::optional<int64_t> extent = c.ExtentOf(x, axis).AsConst();
-  if (count < 1 || count > importing::kMaxParts || !extent || *extent % count != 0) {
-    return {
-        c.Unsupported(absl::StrCat("a split of ", c.ExtentOf(x, axis).ToString(), " into ", count, " equal parts"))};
-  }
-  return Parts(c, x, axis, std::vector<int64_t>(static_cast<size_t>(count), *extent / count));
-}
-Operands SplitV(NodeContext& c) {
-  const std::vector<int64_t> sizes = c.Ints(1, "sizes");
-  const int64_t axis = c.Int(2, "axis");
-  return c.failed() ? Operands() : Parts(c, c.In(0), axis, sizes);
-}
+Operands Split(NodeContext& c) { return tensorflow_family::Split(c, c.options().Number<int32_t>(0, 0)); }
 
 Operands Slice(NodeContext& c) {
   Operand x = c.In(0), begin = c.In(1), size = c.In(2);
@@ -255,21 +210,6 @@ Operands ShapeOf(NodeContext& c) {
   return {c.failed() ? nullptr : c.Cast(c.emit().FromDims(c.DimsOf(x)), c.OutputDType(0))};
 }
 
-// Returns a value in the shape that a vector of extents says.
-Operand Filled(NodeContext& c, Operand value, Operand extents) {
-  if (c.failed()) return value;
-  if (std::optional<Dims> dims = c.Symbols(extents)) return c.BroadcastTo(value, *dims);
-  return c.Op("dyn.broadcast_to", {value, c.Cast(extents, kInt64)});
-}
-Operands Fill(NodeContext& c) { return {Filled(c, c.In(1), c.In(0))}; }
-
-Operands Tile(NodeContext& c) {
-  Operand x = c.In(0), counts = c.In(1);
-  if (c.failed()) return {};
-  if (!counts->constant) return {c.Op("dyn.tile", {x, c.Cast(counts, kInt64)})};
-  return {c.Op("tile", {x}, {{"reps", ir::IntList(c.Ints(1, "counts"))}})};
-}
-
 Operands ReverseV2(NodeContext& c) {
   const std::vector<int64_t> axes = c.Ints(1, "axes");
   Operand x = c.In(0);
@@ -277,35 +217,7 @@ Operands ReverseV2(NodeContext& c) {
   return {x};
 }
 
-Operands BroadcastTo(NodeContext& c) { return {Filled(c, c.In(0), c.In(1))}; }
-
-// Returns the shape that two shapes broadcast to.
-Operands BroadcastArgs(NodeContext& c) {
-  Operand shapes[2] = {c.In(0), c.In(1)};
-  if (c.failed()) return {};
-  std::optional<int64_t> ranks[2];
-  for (size_t i = 0; i < 2; ++i) ranks[i] = importing::KnownExtent(c, shapes[i], 0, "shape");
-  if (c.failed()) return {};
-  const int64_t rank = std::max(*ranks[0], *ranks[1]);
-  for (size_t i = 0; i < 2; ++i) {
-    const std::vector<int64_t> ones(static_cast<size_t>(std::min<int64_t>(rank - *ranks[i], 64)), 1);
-    if (!ones.empty()) shapes[i] = c.Concatenate({c.Cast(c.emit().Vector(ones), c.DTypeOf(shapes[i])), shapes[i]}, 0);
-  }
-  Operand is_one = c.Op("equal", {shapes[0], c.Number(1, shapes[0])});
-  return {c.Where(is_one, shapes[1], shapes[0])};
-}
-
-Operands Rank(NodeContext& c) {
-  Operand x = c.In(0);
-  return {c.failed() ? nullptr : c.emit().Integer(c.RankOf(x), kInt32)};
-}
 Operands ZerosLike(NodeContext& c) { return {c.Op("zeros_like", {c.In(0)})}; }
-
-Operands Range(NodeContext& c) {
-  Operand start = c.In(0), limit = c.In(1), step = c.In(2);
-  if (c.failed()) return {};
-  return {c.Op("arange", {c.Scalar(start), c.Scalar(limit), c.Scalar(step)})};
-}
 
 // Blocks of space and channels, of the extent that the options say.
 Operands Blocks(NodeContext& c) {
@@ -362,19 +274,19 @@ Operands TransposeByOptions(NodeContext& c) {
 
 constexpr OperatorRow kRows[] = {
     Moves("BATCH_TO_SPACE_ND", SpaceToBatch, "crops"),
-    Moves("BROADCAST_ARGS", BroadcastArgs),
-    Moves("BROADCAST_TO", BroadcastTo),
+    Moves("BROADCAST_ARGS", Shared<tensorflow_family::BroadcastArgs>),
+    Moves("BROADCAST_TO", Shared<tensorflow_family::BroadcastTo>),
     Moves("CONCATENATION", Concatenation),
     Moves("DEPTH_TO_SPACE", Blocks, "nn.depth_to_space"),
-    Moves("EXPAND_DIMS", ExpandDims),
-    Moves("FILL", Fill),
+    Moves("EXPAND_DIMS", Shared<tensorflow_family::ExpandDims>),
+    Moves("FILL", Shared<tensorflow_family::Fill>),
     Moves("GATHER", Gather),
     Moves("MIRROR_PAD", MirrorPad),
     Moves("PACK", Pack),
     Moves("PAD", Pad),
     Moves("PADV2", Pad),
-    Moves("RANGE", Range),
-    Moves("RANK", Rank),
+    Moves("RANGE", Shared<tensorflow_family::Range>),
+    Moves("RANK", Shared<tensorflow_family::Rank>),
     Moves("RESHAPE", Reshape),
     Moves("REVERSE_V2", ReverseV2),
     Moves("SHAPE", ShapeOf),
@@ -382,15 +294,15 @@ constexpr OperatorRow kRows[] = {
     Moves("SPACE_TO_BATCH_ND", SpaceToBatch, "paddings"),
     Moves("SPACE_TO_DEPTH", Blocks, "nn.space_to_depth"),
     Moves("SPLIT", Split),
-    Moves("SPLIT_V", SplitV),
+    Moves("SPLIT_V", Shared<tensorflow_family::SplitV>),
     Moves("SQUEEZE", Squeeze),
     Moves("STABLEHLO_CONCATENATE", Concatenate),
     Moves("STABLEHLO_RESHAPE", ReshapeToOutput),
     Moves("STABLEHLO_SLICE", SliceByOptions),
     Moves("STABLEHLO_TRANSPOSE", TransposeByOptions),
     Moves("STRIDED_SLICE", StridedSlice),
-    Moves("TILE", Tile),
-    Moves("TRANSPOSE", Transpose),
+    Moves("TILE", Shared<tensorflow_family::Tile>),
+    Moves("TRANSPOSE", Shared<tensorflow_family::Transpose>),
     Moves("UNPACK", Unpack),
     Moves("ZEROS_LIKE", ZerosLike),
 };
