@@ -164,9 +164,8 @@ absl::Status WriteExecutable(const std::string& path, const std::string& output,
 
 absl::Status Run(std::span<const std::string> args) {
   RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
-  RVM_ASSIGN_OR_RETURN(
-      std::string path,
-      OneFile(options, "an " RVM_MODEL_ENDINGS " or .gguf file, or a folder with a config.json or a saved_model.pb"));
+  RVM_ASSIGN_OR_RETURN(std::string path,
+                       OneFile(options, "an " RVM_MODEL_ENDINGS " or .gguf file, or " RVM_MODEL_FOLDERS));
   const importing::Format* format = importing::FormatOfPath(path);
   if (options.Has(kWeightsOption.name) && format != nullptr && !format->has_weights_file) {
     return absl::InvalidArgumentError(absl::StrCat("`--weights`: `", path, "` has its weights in it"));

@@ -41,7 +41,7 @@ void ShowWarnings(const driver::ProgramFiles& files);
 
 // The programs that ReadProgram reads, as messages name them.
 inline constexpr std::string_view kProgramFiles =
-    "a .relay, " RVM_MODEL_ENDINGS " or .gguf file, or a folder with a config.json or a saved_model.pb";
+    "a .relay, " RVM_MODEL_ENDINGS " or .gguf file, or " RVM_MODEL_FOLDERS;
 // Returns the path of a program without its ending, or without a `/` at the end.
 std::string ProgramStem(const std::string& path);
 

@@ -7,5 +7,7 @@
   "FILE.onnx|FILE.pt2|FILE.tflite|FILE.mlirbc|FILE.keras|FILE.cfg|NAME-symbol.json|FILE.pb|FILE.gguf|FOLDER"
 // Lists their endings in messages, but for that of .gguf, the last one.
 #define RVM_MODEL_ENDINGS ".onnx, .pt2, .tflite, .mlirbc, .keras, .cfg, -symbol.json, .pb"
+// Names the folders that are models.
+#define RVM_MODEL_FOLDERS "a folder with a config.json or a saved_model.pb"
 
 #endif  // RVM_TOOLS_RELAYVM_MODEL_FILES_H_

@@ -1,10 +1,10 @@
 // Passes tuples to functions, and returns them, field by field: the worker/wrapper transformation.
 //
-// Takes a specialised module. A parameter that is only taken apart becomes one parameter per field, also if its type is
-// one with one constructor; a small tuple that is made only to be taken apart by callers is returned as its fields
-// (GlobalFunction::returns_fields), which are named after each call that is not a tail call (unbox_plan.h says when).
-// The state of a loop then lives in registers, and an iteration allocates no tuple. An entry that the program also
-// calls becomes a wrapper, which keeps the signature and calls a worker with the body; messages show both by the
+// Takes a specialised module. A parameter that is only taken apart, a tuple or a value of a type with one constructor,
+// becomes one parameter per field. A small tuple that is made only to be taken apart by callers is returned as its
+// fields (GlobalFunction::returns_fields), which are named after each call that is not a tail call (unbox_plan.h says
+// when). The state of a loop then lives in registers, and an iteration allocates no tuple. An entry that the program
+// also calls becomes a wrapper, which keeps the signature and calls a worker with the body; messages show both by the
 // entry's name.
 //
 // One level of nested products is unboxed at a time: fold_constant takes the fields out of the products that now stand
