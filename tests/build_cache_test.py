@@ -9,13 +9,6 @@ import unittest
 import relayvm
 
 FOLDER = os.path.join(relayvm.ROOT, "third_party", "build_cache", "folder")
-# The rules of Debian's Bazel, as in the WORKSPACE of this repository.
-WORKSPACE = f"""workspace(name = "cached")
-local_repository(name = "rules_cc", path = "{relayvm.ROOT}/third_party/rules_cc")
-local_repository(name = "rules_java", path = "/usr/share/bazel/rules/java")
-local_repository(name = "platforms", path = "/usr/share/bazel/platforms")
-local_repository(name = "remote_coverage_tools", path = "{relayvm.ROOT}/third_party/remote_coverage_tools")
-"""
 # The test reads a file that Bazel knows nothing of; the action gives another number each time it runs.
 BUILD = """genrule(name = "number", outs = ["number.txt"], cmd = "date +%s%N > $@")
 sh_test(name = "verdict", srcs = ["verdict.sh"], data = ["number.txt"])
@@ -39,15 +32,15 @@ class BuildCache(relayvm.TestCase):
         return self.path(*names)
 
     def checkout(self, name):
-        """A workspace with the options and the runner of this repository, and a test."""
-        self.write(WORKSPACE, name, "WORKSPACE")
+        """A workspace with the toolchain, the options and the runner of this repository, and a test."""
         self.write(BUILD, name, "BUILD")
         self.write(f"#!/bin/sh\nexec test \"$(cat {self.path('verdict')})\" = right\n", name, "verdict.sh")
         os.chmod(self.path(name, "verdict.sh"), 0o755)
         self.write(f"build --disk_cache={self.path('cache')}\n", name, "build", "cache.bazelrc")
-        os.makedirs(self.path(name, "tests"))
-        shutil.copy(os.path.join(relayvm.ROOT, ".bazelrc"), self.path(name))
-        shutil.copy(os.path.join(relayvm.ROOT, "tests", "run_bazel_tests.py"), self.path(name, "tests"))
+        for copied in "WORKSPACE", ".bazelrc", os.path.join("tests", "run_bazel_tests.py"):
+            os.makedirs(os.path.dirname(self.path(name, copied)), exist_ok=True)
+            shutil.copy(os.path.join(relayvm.ROOT, copied), self.path(name, copied))
+        shutil.copytree(os.path.join(relayvm.ROOT, "third_party"), self.path(name, "third_party"), symlinks=True)
         self.addCleanup(relayvm.run, "bazel", "clean", "--expunge", cwd=self.path(name))
         return self.path(name)
 
