@@ -13,6 +13,7 @@ import importlib
 import multiprocessing
 import multiprocessing.connection
 import os
+import resource
 import sys
 import time
 import unittest
@@ -20,8 +21,17 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
+def processor_seconds():
+    """Of this process and of all that it started and waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
 class Result(unittest.TestResult):
-    """Prints tests as they end. Sub-tests are not counted apart."""
+    """Prints tests as they end: their time, and that of all processors, which others that run at once do not lengthen.
+
+    Sub-tests are not counted apart.
+    """
 
     def __init__(self):
         super().__init__()
@@ -30,7 +40,7 @@ class Result(unittest.TestResult):
 
     def startTest(self, test):
         super().startTest(test)
-        self.began = time.monotonic()
+        self.began, self.used = time.monotonic(), processor_seconds()
         self.verdict, self.detail = "passed", ""
 
     def _fail(self, error):
@@ -67,7 +77,8 @@ class Result(unittest.TestResult):
             self.passed += 1
         else:
             self.names[self.verdict].append(name)
-        lines = [f"{self.verdict:7} {name} ({time.monotonic() - self.began:.2f} s)"]
+        took, used = time.monotonic() - self.began, processor_seconds() - self.used
+        lines = [f"{self.verdict:7} {name} ({took:.2f} s, {used:.2f} s of processors)"]
         lines += [f"        {line}" for line in self.detail.rstrip().splitlines()]
         # In one piece: other processes print, too.
         sys.stdout.write("".join(line + "\n" for line in lines))
