@@ -14,7 +14,7 @@
 #include "compiler/bytecode/branch_instruction.h"
 #include "compiler/bytecode/function_emitter.h"
 #include "compiler/ops/derive_type.h"
-#include "compiler/ops/extent.h"
+#include "compiler/ops/families/extent.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/select_scalar.h"
 

@@ -13,7 +13,7 @@
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
 #include "compiler/bytecode/branch_instruction.h"
-#include "compiler/ops/extent.h"
+#include "compiler/ops/families/extent.h"
 #include "compiler/ops/select_scalar.h"
 
 namespace rvm::bytecode {

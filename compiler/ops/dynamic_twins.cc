@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "compiler/ops/families.h"
+#include "compiler/ops/families/families.h"
 #include "compiler/ops/te_expressions.h"
 
 namespace rvm::ops {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "base/edit_distance.h"
-#include "compiler/ops/families.h"
+#include "compiler/ops/families/families.h"
 #include "compiler/ops/op_def.h"
 
 namespace rvm::ops {
@@ -21,7 +21,7 @@ std::vector<const OpDef*> MakeTable() {
   std::vector<const OpDef*> table;
 #define RVM_FAMILY(name) \
   for (const OpDef& op : name()) table.push_back(&op);
-#include "compiler/ops/families.def"
+#include "compiler/ops/families/families.def"
 #undef RVM_FAMILY
   std::sort(table.begin(), table.end(), [](const OpDef* a, const OpDef* b) { return a->name < b->name; });
   return table;

@@ -1,7 +1,7 @@
 #include "compiler/ops/select_scalar.h"
 
 #include "base/data_type.h"
-#include "compiler/ops/extent.h"
+#include "compiler/ops/families/extent.h"
 #include "compiler/ops/identity.h"
 #include "compiler/ops/op_def.h"
 

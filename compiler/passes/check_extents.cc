@@ -23,7 +23,7 @@
 #include "base/check.h"
 #include "base/stack_guard.h"
 #include "compiler/ops/build_call.h"
-#include "compiler/ops/extent.h"
+#include "compiler/ops/families/extent.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/repeated_extents.h"

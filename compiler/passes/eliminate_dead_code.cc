@@ -9,7 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "base/stack_guard.h"
-#include "compiler/ops/extent.h"
+#include "compiler/ops/families/extent.h"
 #include "compiler/passes/call_graph.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"

@@ -4,7 +4,7 @@
 // constant filters, stride 1, one group and images of known extents becomes
 // `nn.contrib_conv2d_winograd_without_weight_transform` where that takes less time; only the numbers of channels and
 // of tiles decide (docs/decisions/0031-winograd.md has the measurements, and what it costs in accuracy and size).
-#include "compiler/ops/winograd.h"
+#include "compiler/ops/families/winograd.h"
 
 #include <cstdint>
 #include <string>

@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "compiler/ops/families/window.h"
 #include "compiler/ops/op_def.h"
-#include "compiler/ops/window.h"
 #include "serialization/device_contract.h"
 
 namespace rvm::target {

@@ -9,8 +9,8 @@
 
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/ir/build.h"
+#include "compiler/ops/gradients/pullback.h"
 #include "compiler/ops/op_def.h"
-#include "compiler/ops/pullback.h"
 #include "compiler/passes/differentiate/lifted_types.h"
 
 namespace rvm::passes {

@@ -4,7 +4,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "compiler/ir/walk.h"
-#include "compiler/ops/pullback.h"
+#include "compiler/ops/gradients/pullback.h"
 #include "compiler/passes/differentiate/forward.h"
 #include "compiler/passes/differentiate/reverse.h"
 

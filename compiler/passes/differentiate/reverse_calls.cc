@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "compiler/analysis/free_vars.h"
-#include "compiler/ops/pullback.h"
+#include "compiler/ops/gradients/pullback.h"
 #include "compiler/passes/differentiate/reverse.h"
 #include "compiler/passes/rewriter.h"
 
