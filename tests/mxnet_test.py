@@ -202,6 +202,13 @@ class Values(Models):
         x = np.array([-20, -1, 0, 90], "float32")
         np.testing.assert_allclose(self.value({"x": x}, ("Activation", "y", ["x"], {"act_type": "softrelu"})), np.logaddexp(0, x.astype("float64")), rtol=1e-6)
 
+    def test_remainders_by_zero(self):
+        x, y = np.array([5, -5, 5, 0], "float32"), np.array([0, 0, 3, 0], "float32")
+        np.testing.assert_array_equal(self.value({"x": x, "y": y}, ("broadcast_mod", "r", ["x", "y"], {})), [0, 0, 2, 0])
+        np.testing.assert_array_equal(self.value({"x": x}, ("_mod_scalar", "r", ["x"], {"scalar": "0"})), np.zeros(4))
+        bytes_ = np.array([7, 0], "uint8")
+        np.testing.assert_array_equal(self.value({"x": bytes_, "y": bytes_[::-1].copy()}, ("_mod", "r", ["x", "y"], {})), [0, 0])
+
     def test_indices_of_bytes(self):
         x, i = np.arange(600, dtype="float32").reshape(2, 300), np.array([200, 3], "uint8")
         np.testing.assert_array_equal(self.value({"x": x, "i": i}, ("pick", "y", ["x", "i"], {"axis": "1"})), [200, 303])
@@ -220,8 +227,8 @@ class Mistakes(Models):
     def test_graphs(self):
         for text, message in (
                 ("", "byte 0"), ("[]", "saw no arrays `nodes` and `heads`"), ('{"nodes": 1, "heads": []}', "saw no arrays"), ('{"nodes": [], "heads": []}', "`heads`: expected at least one result"),
-                ('{"nodes": [], "heads": [[0, 0]]}', "a head: expected a node from 0 to -1"), ('{"nodes": [{"op": 3, "name": "x"}], "heads": []}', "node 0: expected its operator as a string"),
-                ('{"nodes": [{"op": "null", "name": "x", "inputs": [[0, 0, 0]]}], "heads": []}', "an input of node 0: expected a node"),
+                ('{"nodes": [], "heads": [[0, 0]]}', "a head: expected a node before it; there is none"), ('{"nodes": [{"op": 3, "name": "x"}], "heads": []}', "node 0: expected its operator as a string"),
+                ('{"nodes": [{"op": "null", "name": "x", "inputs": [[0, 0, 0]]}], "heads": []}', "an input of node 0: expected a node before it; there is none"),
                 ('{"nodes": [{"op": "null", "name": "x", "attrs": {"a": 1}}], "heads": [[0, 0]]}', "node 0: expected a string as `a`")):
             with self.subTest(text):
                 self.fails(text, message)

@@ -123,6 +123,8 @@ Operands NnvmPrelu(NodeContext& c) { return {Prelu(c, c.In(0), c.In(1))}; }
 
 Term Combined(const Term& a, const Term& b, std::string_view op) {
   if (op == "hypot") return Sqrt(a * a + b * b);
+  // MXNet defines the remainder of a division by zero as 0.
+  if (op == "floor_mod") return Select(b == 0, 0, a.Apply(op, Select(b == 0, 1, b)));
   return a.Apply(op, b);
 }
 Operands Binary(NodeContext& c) { return {Combined(Input(c, 0), Input(c, 1), c.row().variant)}; }
