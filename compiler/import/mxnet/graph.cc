@@ -25,8 +25,8 @@ absl::StatusOr<Entry> ReadEntry(const JsonValue& value, size_t count, std::strin
   const int64_t* node = (*array)[0].AsInt();
   const int64_t* output = (*array)[1].AsInt();
   if (node == nullptr || *node < 0 || static_cast<size_t>(*node) >= count) {
-    return Malformed(
-        where, count == 0 ? "a node before it; there is none" : absl::StrCat("a node from 0 to ", count - 1));
+    return Malformed(where,
+                     count == 0 ? "a node before it; there is none" : absl::StrCat("a node from 0 to ", count - 1));
   }
   if (output == nullptr || *output < 0 || *output >= kMaxOutputs) return Malformed(where, "the number of an output");
   return Entry{static_cast<size_t>(*node), static_cast<size_t>(*output)};
