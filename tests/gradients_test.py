@@ -126,7 +126,7 @@ def run_batch(folder, start, cases, form, order, flags):
     with open(source, "w", encoding="utf-8") as file:
         file.writelines(texts)
     entries = [flag for index in range(len(cases)) for flag in ("--entry", f"case{index}")]
-    relayvm.must(relayvm.COMPILER, "compile", source, "-o", model, *flags, *entries)
+    relayvm.must(relayvm.COMPILER, "compile", source, "-o", model, "--verify-passes", *flags, *entries)
     wrong = []
     for index, (case, arrays, text) in enumerate(zip(cases, inputs, texts)):
         generator = operator_cases.case.rng("direction", case.op, case.expression)

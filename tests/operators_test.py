@@ -119,7 +119,7 @@ class Cases(unittest.TestCase):
                     file.writelines(signature(index, case, form, form) for form, index, case in batch)
                 entries = [flag for form, index, _ in batch for flag in ("--entry", f"{form}{index}")]
                 count += len(batch)
-                compiled = relayvm.run(relayvm.COMPILER, "compile", source, "-o", model, *flags, *entries)
+                compiled = relayvm.run(relayvm.COMPILER, "compile", source, "-o", model, "--verify-passes", *flags, *entries)
                 if compiled.returncode != 0:
                     wrong.append(compiled.stderr[-3000:])
                     continue
@@ -194,7 +194,7 @@ class Examples(unittest.TestCase):
             runs = {"eval": lambda *args: relayvm.run(relayvm.COMPILER, "eval", source, *args)}
             for level in (0, 1):
                 model = os.path.join(folder, f"O{level}.rvm")
-                relayvm.must(relayvm.COMPILER, "compile", source, "-o", model, f"-O{level}", *entries)
+                relayvm.must(relayvm.COMPILER, "compile", source, "-o", model, "--verify-passes", f"-O{level}", *entries)
                 runs[f"-O{level}"] = lambda *args, model=model: relayvm.run(relayvm.RUNTIME, model, *args)
             wrong = []
             for index, example in enumerate(examples):

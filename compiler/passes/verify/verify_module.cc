@@ -411,8 +411,10 @@ class Verifier {
   }
 
   void VisitOperatorCall(const ir::Call& call, const ops::OpDef& op) {
-    if (call.args.size() != op.inputs.size()) {
-      return Report(&call, absl::StrCat("a call with ", call.args.size(), " arguments, expected ", op.inputs.size()));
+    const size_t least = ops::NumRequiredInputs(op), most = op.inputs.size();
+    if (call.args.size() < least || call.args.size() > most) {
+      const std::string range = least == most ? absl::StrCat(most) : absl::StrCat(least, " to ", most);
+      return Report(&call, absl::StrCat("a call with ", call.args.size(), " arguments, expected ", range));
     }
     bool is_typed = call.type != nullptr;
     for (const Expr* arg : call.args) is_typed = is_typed && arg->type != nullptr && IsClosed(arg->type);

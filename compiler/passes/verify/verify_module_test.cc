@@ -77,6 +77,7 @@ struct Rule {
 };
 
 constexpr char kScalars[] = "def @main(%x: int32) { let %a = %x + 1; let %b = %a * 2; (%a, %b).1 }";
+constexpr char kOptional[] = "def @main(%x: Tensor[(2, 3), float32]) { variance(%x, axis=[1]) }";
 constexpr char kTensors[] =
     "def @main(%x: Tensor[(2, 3), float32]) { let %y = tanh(%x); if (True) { %y } else { %x } }";
 constexpr char kData[] =
@@ -169,6 +170,12 @@ const Rule kRules[] = {
      kScalars,
      [](Broken& b) { b.Node<ir::Call>()->args.pop_back(); },
      "a call with 1 arguments, expected 2"},
+    {"OptionalOperatorArguments",
+     "specialize",
+     {},
+     kOptional,
+     [](Broken& b) { b.Node<ir::Call>()->args.clear(); },
+     "a call with 0 arguments, expected 1 to 2"},
     {"TupleFields",
      "specialize",
      {},
@@ -355,7 +362,7 @@ INSTANTIATE_TEST_SUITE_P(Rules, VerifyModuleTest, testing::ValuesIn(kRules),
                          [](const testing::TestParamInfo<Rule>& info) { return std::string(info.param.name); });
 
 TEST(VerifyModuleTest, SoundProgramsHaveNoFindings) {
-  for (const char* source : {kScalars, kTensors, kData, kOpen}) {
+  for (const char* source : {kScalars, kOptional, kTensors, kData, kOpen}) {
     EXPECT_TRUE(VerifyModule(Broken(source, "specialize").module(), {}).empty()) << source;
     EXPECT_TRUE(VerifyModule(Broken(source, "fuse_ops").module(), kAll).empty()) << source;
   }
