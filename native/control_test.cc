@@ -58,6 +58,7 @@ entry "even" = F0 ("n", "sum")
 entry "closures" = F2 ("n", "sum")
 entry "build" = F4 ("n",)
 entry "spin" = F5 ("n",)
+entry "deep" = F6 ("n",)
 
 function F0 "even" params 2 result int64 {
   r0, r1, r2: int64
@@ -128,6 +129,16 @@ code
     add_imm_int r1, r1, 1
     branch_lt_int r1, r0, L0
     return r1
+}
+
+function F6 "deep" params 1 result int64 {
+  r0: int64
+  r1: adt A0
+code
+    call r1, F4, [r0]
+    get_field r0, r1, C0, 0
+    drop r1
+    return r0
 }
 )";
 
@@ -313,6 +324,12 @@ TEST_F(ControlTest, DeepCallsEndAtTheLimit) {
   auto least = *Machine::Create(program_, {.stack_limit_bytes = 0});
   EXPECT_EQ(least->Invoke("spin", Args({Int(5)}))->ToString(), "5i64");
   EXPECT_EQ(vm::ReachedLimit(least->Invoke("build", Args({Int(1'000'000)})).status()), vm::Limit::kStack);
+}
+
+// A list of ten million cells, each made behind the call that makes the rest.
+TEST_F(ControlTest, TenMillionCallsNest) {
+  Load(kCalls);
+  EXPECT_EQ(Both("deep", {Int(10'000'000)}), "10000000i64");
 }
 
 TEST_F(ControlTest, FuelIsTheSame) {

@@ -182,7 +182,7 @@ Value* ModuleEmitter::BudgetAfter(llvm::IRBuilder<>& b, llvm::CallInst* call) {
 
 Value* ModuleEmitter::PackResults(llvm::IRBuilder<>& b, Value* machine, Value* budget,
                                   std::span<Value* const> results) {
-  Value* packed = b.CreateInsertValue(llvm::PoisonValue::get(relay_type_->getReturnType()), budget, kRvmBudgetResult);
+  Value* packed = llvm::PoisonValue::get(relay_type_->getReturnType());
   Registers registers = ResultRegisters();
   for (Value* result : results) {
     auto [index, is_overflow] = registers.Next(result->getType());
@@ -192,7 +192,10 @@ Value* ModuleEmitter::PackResults(llvm::IRBuilder<>& b, Value* machine, Value* b
       packed = b.CreateInsertValue(packed, ToRegister(b, result), index);
     }
   }
-  return packed;
+  // The budget comes last. It is often that of the last call, and LLVM takes an element of a call's result at the same
+  // place of poison for the whole result: this function would return the call's other registers, too, and spill them
+  // around calls of the VM.
+  return b.CreateInsertValue(packed, budget, kRvmBudgetResult);
 }
 
 std::vector<Value*> ModuleEmitter::UnpackResults(llvm::IRBuilder<>& b, Value* machine, llvm::CallInst* call,

@@ -78,10 +78,35 @@ class Programs(unittest.TestCase):
                 self.check(kind, expected, relayvm.run(relayvm.COMPILER, "eval", once, "--entry", entry, *arguments))
 
 
+class MachineCode(relayvm.TestCase):
+    MOST_GROWTH = 6
+
+    def growth(self, path):
+        """How many times as large the file is with machine code of its functions."""
+        entries = [flag for entry in dict.fromkeys(case[1] for case in cases(path)) for flag in ("--entry", entry)]
+        with tempfile.TemporaryDirectory() as folder:
+            def size(control):
+                model = os.path.join(folder, f"{control}.rvm")
+                return os.path.getsize(relayvm.compile_file(path, model, extra=[*entries, "--control", control]))
+
+            return size("native") / size("bytecode")
+
+    def test_files_grow_at_most_sixfold(self):
+        """Every eighth program; all of them with --long."""
+        seen = {path: self.growth(path) for path in paths()[::relayvm.long_or(1, 8)]}
+        self.assert_none([f"{path}: {times:.2f} times" for path, times in seen.items() if times > self.MOST_GROWTH],
+                         "larger by machine code")
+        self.assertGreater(max(seen.values()), 1.2, "no file has machine code")
+        print(f"        {len(seen)} files, at most {max(seen.values()):.2f} times as large with machine code")
+
+
+def paths():
+    return [os.path.join(PROGRAMS, name) for name in sorted(os.listdir(PROGRAMS)) if name.endswith(".relay")]
+
+
 def add_tests():
-    for name in sorted(name for name in os.listdir(PROGRAMS) if name.endswith(".relay")):
-        path = os.path.join(PROGRAMS, name)
-        stem = name.removesuffix(".relay")
+    for path in paths():
+        stem = os.path.basename(path).removesuffix(".relay")
         setattr(Programs, f"test_{stem}", lambda self, path=path: self.check_program(path))
         setattr(Programs, f"test_{stem}_formatted", lambda self, path=path: self.check_format(path))
 

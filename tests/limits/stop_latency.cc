@@ -29,19 +29,25 @@ double TimeOf(clockid_t clock) {
 
 double ProcessorTime() { return TimeOf(CLOCK_THREAD_CPUTIME_ID); }
 
-absl::StatusOr<std::optional<double>> StopAfter(vm::Machine& machine, const std::vector<Value>& args, double ms) {
+absl::StatusOr<std::optional<double>> StopAfter(vm::Machine& machine, const std::vector<Value>& args, double ms,
+                                                StoppedBy stopped_by) {
   constexpr double kInterrupted = 0.02;
   clockid_t clock;
   pthread_getcpuclockid(pthread_self(), &clock);
   double stop = TimeOf(clock) + ms, before = 0, after = 0;
-  std::atomic<bool> done = false;
+  std::atomic<bool> done = false, is_unwanted = false;
+  vm::RunOptions options;
+  if (stopped_by == StoppedBy::kHook) {
+    options.poll = [](void* context) { return static_cast<std::atomic<bool>*>(context)->load() ? 1 : 0; };
+    options.poll_context = &is_unwanted;
+  }
   std::thread other([&] {
     while (!done && TimeOf(clock) < stop) std::this_thread::sleep_for(std::chrono::microseconds(100));
     before = TimeOf(clock);
-    machine.Cancel();
+    stopped_by == StoppedBy::kHook ? is_unwanted.store(true) : machine.Cancel();
     after = TimeOf(clock);
   });
-  absl::Status status = machine.Invoke("main", args).status();
+  absl::Status status = machine.Invoke("main", args, options).status();
   double end = TimeOf(clock);
   done = true;
   other.join();
@@ -113,7 +119,8 @@ absl::StatusOr<std::shared_ptr<const vm::Program>> CompileLongControl(const Long
 }
 
 absl::StatusOr<std::vector<double>> StopLatencies(const std::shared_ptr<const vm::Program>& program,
-                                                  const std::vector<Value>& args, bool runs_bytecode, int count) {
+                                                  const std::vector<Value>& args, bool runs_bytecode, int count,
+                                                  StoppedBy stopped_by) {
   constexpr double kFirst = 0.5, kSpread = 3;  // milliseconds
   RVM_ASSIGN_OR_RETURN(std::unique_ptr<vm::Machine> machine,
                        vm::Machine::Create(program, {.runs_bytecode = runs_bytecode}));
@@ -121,7 +128,7 @@ absl::StatusOr<std::vector<double>> StopLatencies(const std::shared_ptr<const vm
   for (int i = 0; static_cast<int>(latencies.size()) < count; ++i) {
     if (i == 20 * count) return absl::InternalError("runs end before they are cancelled");
     double ms = kFirst + kSpread * (i % count) / count;
-    RVM_ASSIGN_OR_RETURN(std::optional<double> latency, StopAfter(*machine, args, ms));
+    RVM_ASSIGN_OR_RETURN(std::optional<double> latency, StopAfter(*machine, args, ms, stopped_by));
     if (latency.has_value()) latencies.push_back(*latency);
   }
   std::sort(latencies.begin(), latencies.end());

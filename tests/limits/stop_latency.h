@@ -17,9 +17,13 @@ namespace rvm::limits {
 // Returns the processor time of the calling thread, in milliseconds.
 double ProcessorTime();
 
+// Who ends a run: a thread that calls Machine::Cancel, or the hook of polls, which the run calls every 50 ms.
+enum class StoppedBy : uint8_t { kCancel, kHook };
+
 // Runs `main` and cancels it when it has had `ms`. Returns how many milliseconds more it took; nothing if it was over
 // before, or if the thread that cancels was interrupted meanwhile; or another error of the run.
-absl::StatusOr<std::optional<double>> StopAfter(vm::Machine& machine, const std::vector<Value>& args, double ms);
+absl::StatusOr<std::optional<double>> StopAfter(vm::Machine& machine, const std::vector<Value>& args, double ms,
+                                                StoppedBy stopped_by = StoppedBy::kCancel);
 
 // While there is one, malloc keeps what is freed, so that later runs need not wait for the system to clear pages or to
 // take them back.
@@ -52,9 +56,10 @@ std::vector<LongControl> LongControls();
 // Compiles the program, with machine code for its functions. Reads its file relative to the current folder.
 absl::StatusOr<std::shared_ptr<const vm::Program>> CompileLongControl(const LongControl& control);
 
-// The latencies of `count` cancelled runs, sorted: at moments spread over the first milliseconds.
+// The latencies of `count` stopped runs, sorted: at moments spread over the first milliseconds.
 absl::StatusOr<std::vector<double>> StopLatencies(const std::shared_ptr<const vm::Program>& program,
-                                                  const std::vector<Value>& args, bool runs_bytecode, int count);
+                                                  const std::vector<Value>& args, bool runs_bytecode, int count,
+                                                  StoppedBy stopped_by = StoppedBy::kCancel);
 
 }  // namespace rvm::limits
 
