@@ -10,8 +10,8 @@ import unittest.mock
 
 import relayvm
 
-EVERYTHING = {"base", "serialization", "kernels/abi", "kernels/te", "kernels/schedule", "kernels/codegen",
-              "kernels/runtime", "native", "vm", "compiler", "tools", "include", "capi"}
+EVERYTHING = {"base", "serialization", "kernels/abi", "kernels/te", "kernels/schedule", "kernels/loops",
+              "kernels/codegen", "kernels/runtime", "native", "vm", "compiler", "tools", "include", "capi"}
 # The layers, from the one that stands on nothing to those that stand on all.
 MAY_USE = {
     "base": set(),
@@ -19,14 +19,15 @@ MAY_USE = {
     "kernels/abi": set(),
     "kernels/te": {"base"},
     "kernels/schedule": {"base", "kernels/te"},
+    "kernels/loops": {"base", "kernels/te", "kernels/schedule"},
     "kernels/codegen": {"base", "kernels/abi", "kernels/te", "kernels/schedule"},
     "kernels/runtime": {"base", "kernels/abi"},
     "native": {"base", "serialization", "kernels/abi", "kernels/codegen"},
     "vm": {"base", "serialization", "kernels/abi", "kernels/runtime"},
-    "compiler": {"base", "serialization", "kernels/te", "kernels/schedule"},
+    "compiler": {"base", "serialization", "kernels/te", "kernels/schedule", "kernels/loops"},
     "compiler/import": {"base", "compiler"},
-    "compiler/driver": {"base", "serialization", "kernels/abi", "kernels/te", "kernels/schedule", "kernels/codegen",
-                        "native", "compiler"},
+    "compiler/driver": {"base", "serialization", "kernels/abi", "kernels/te", "kernels/schedule", "kernels/loops",
+                        "kernels/codegen", "native", "compiler"},
     "include": set(),
     "capi": {"base", "serialization", "vm", "include"},
     "capi/compiler": {"base", "serialization", "compiler", "include", "capi"},

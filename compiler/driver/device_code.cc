@@ -15,7 +15,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "compiler/lowering/kernel_recipe.h"
 #include "compiler/lowering/launch_shapes.h"
 #include "compiler/lowering/matrix_product.h"
 #include "compiler/lowering/opencl_source.h"
@@ -23,15 +22,20 @@
 #include "compiler/ops/virtual_device.h"
 #include "compiler/target/tile_product.h"
 #include "kernels/codegen/ptx_compiler.h"
+#include "kernels/loops/lower.h"
+#include "kernels/loops/verify.h"
 #include "kernels/schedule/block.h"
 #include "kernels/schedule/schedule.h"
 #include "serialization/device_contract.h"
+#include "serialization/opencl_groups.h"
 
 namespace rvm::driver {
 namespace {
 
-static_assert(schedule::kBlockThreads == device_contract::kPtxBlockThreads,
+static_assert(schedule::kBlockThreads == device_contract::kPtxBlockThreads &&
+                  schedule::kBlockThreads == device_contract::kGroupItems,
               "schedules divide work among the threads that the runtime launches");
+static_assert(loops::kMaxSharedBytes == device_contract::kMaxSharedBytes, "blocks share memory that devices have");
 
 // Makes the code for one kind of device.
 class CodeMaker {
@@ -49,8 +53,7 @@ class CodeMaker {
   bytecode::EmittedProgram& program_;
 };
 
-// Returns the schedule of a kernel for a device: it computes position by position, and results have memory of their
-// own.
+// Returns the schedule of a kernel for a device, where results have memory of their own.
 absl::StatusOr<schedule::Schedule> PlainSchedule(const schedule::Schedule& kernel, const schedule::Target& target) {
   RVM_ASSIGN_OR_RETURN(schedule::Schedule plain,
                        schedule::MakeSchedule(kernel.computation, kernel.constant_inputs, target));
@@ -63,20 +66,22 @@ class OpenClMaker : public CodeMaker {
   using CodeMaker::CodeMaker;
 
   absl::StatusOr<DeviceCode::Kernel> Add(uint32_t number) override {
-    // The recipe from which the code is made, and its workspace.
-    RVM_ASSIGN_OR_RETURN(schedule::Schedule plain, PlainSchedule(program_.kernels[number], schedule::Target{}));
-    RVM_ASSIGN_OR_RETURN(lowering::PortableKernel portable, lowering::MakePortableKernel(plain));
+    RVM_ASSIGN_OR_RETURN(schedule::Schedule plain, PlainSchedule(program_.kernels[number], loops::kTarget));
+    const KernelDesc& desc = program_.executable.kernels[number];
+    RVM_ASSIGN_OR_RETURN(lowering::LaunchShapes shapes, lowering::ShapesOfLaunches(desc, plain));
+    std::vector<loops::Program> programs = loops::Lower(plain);
+    for (const loops::Program& program : programs) RVM_RETURN_IF_ERROR(loops::Verify(program));
     RVM_ASSIGN_OR_RETURN(lowering::OpenClKernel made,
-                         lowering::MakeOpenClKernel(program_.executable.kernels[number], portable.recipe));
+                         lowering::MakeOpenClKernel(desc, lowering::SymbolNumbers(plain), programs));
     uses_fp64_ |= made.uses_fp64;
-    DeviceCode::Kernel kernel{KernelId(number), portable.workspace, made.launches};
+    DeviceCode::Kernel kernel{KernelId(number), shapes.workspace, std::move(shapes.threads)};
     for (uint32_t i = 0; i < made.functions.size(); ++i) {
       lowering::OpenClFunction& function = made.functions[i];
       auto [it, added] = functions_.try_emplace(std::move(function.text), number, i);
       auto [of_kernel, of_launch] = it->second;
       if (added) {
-        absl::StrAppend(&text_, "\n// ", program_.executable.kernels[number].name, "\n__kernel void ",
-                        device_contract::FunctionName(of_kernel, of_launch), it->first);
+        std::string declaration = lowering::OpenClDeclaration(device_contract::FunctionName(of_kernel, of_launch));
+        absl::StrAppend(&text_, "\n// ", desc.name, "\n", declaration, it->first);
       }
       kernel.calls.push_back({KernelId(of_kernel), of_launch, std::move(function.arguments)});
     }
@@ -84,7 +89,8 @@ class OpenClMaker : public CodeMaker {
   }
 
   absl::Status Finish(DeviceCode& code) override {
-    if (uses_fp64_) code.features = "+fp64";
+    if (uses_fp64_) absl::StrAppend(&code.features, device_contract::kFloat64Feature, ",");
+    absl::StrAppend(&code.features, device_contract::kGroupsFeature);
     text_.insert(0, lowering::OpenClPrelude(uses_fp64_));
     code.bytes.assign(text_.begin(), text_.end());
     return absl::OkStatus();

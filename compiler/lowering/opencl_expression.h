@@ -1,4 +1,4 @@
-// The operations of recipes (serialization/recipe.h) as expressions of OpenCL C 1.2.
+// The operations of programs of loops (kernels/loops/program.h) as expressions of OpenCL C 1.2.
 //
 // Values have the OpenCL C type of their dtype; 16-bit floats compute in float, a bool is an int that is 0 or 1.
 #ifndef RVM_COMPILER_LOWERING_OPENCL_EXPRESSION_H_
@@ -6,8 +6,6 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "base/data_type.h"
 #include "base/dim.h"
@@ -33,22 +31,6 @@ std::string OpenClBinary(BinaryOp op, DataType dtype, const std::string& x, cons
 std::string OpenClCast(DataType from, DataType to, const std::string& x);
 // Returns whether OpenClBinary converts float operands to double.
 bool ComputesInFloat64(BinaryOp op, DataType dtype);
-
-// A reduction of values of `dtype` into the variable `result`.
-class OpenClReduction {
- public:
-  OpenClReduction(ReduceOp op, DataType dtype, std::string result)
-      : op_(op), dtype_(dtype), result_(std::move(result)) {}
-  std::vector<std::string> Begin() const;                        // before the loops
-  std::vector<std::string> Add(const std::string& value) const;  // within them
-
- private:
-  std::string Identity() const;
-
-  ReduceOp op_;
-  DataType dtype_;
-  std::string result_;
-};
 
 }  // namespace rvm::lowering
 

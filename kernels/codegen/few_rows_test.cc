@@ -82,8 +82,9 @@ TEST(FewRowsTest, ScoresReadKeysInPlace) {
 TEST(FewRowsTest, ProductsByRepeatedValuesReadThemInPlace) {
   Tensor p = Input(0, "p", kFloat32, {kBatch, Dim(6), kRows, kKeys});
   Tensor v = Input(1, "v", kFloat32, {kBatch, Dim(2), kKeys, Dim(48)});
-  for (const ScheduledKernel& kernel :
-       CheckOnTargets({"values", {p, v}, {Product(p, Repeated(v, 6, false))}}, {.symbol_values = kShapes})) {
+  // Sums of 100 products, whose order is another one in the teams of a GPU.
+  for (const ScheduledKernel& kernel : CheckOnTargets({"values", {p, v}, {Product(p, Repeated(v, 6, false))}},
+                                                      {.symbol_values = kShapes, .tolerance = 4e-5})) {
     EXPECT_EQ(CountNests(kernel.schedule, IsCopy), 0) << Describe(kernel.schedule);
   }
 }

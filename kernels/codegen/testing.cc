@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -23,10 +24,13 @@
 #include "base/element.h"
 #include "base/status_macros.h"
 #include "compiler/lowering/kernel_recipe.h"
+#include "kernels/loops/lower.h"
+#include "kernels/loops/testing/evaluate.h"
 #include "kernels/runtime/kernel_library.h"
 #include "kernels/schedule/schedule.h"
 #include "kernels/te/evaluate.h"
 #include "kernels/te/kernel_symbols.h"
+#include "kernels/te/operations.h"
 #include "serialization/verify_recipe.h"
 #include "vm/recipe/run_recipe.h"
 
@@ -91,7 +95,7 @@ class Harness {
     library_ = *library;
   }
 
-  // Runs machine code, if this CPU does, and the recipe.
+  // Runs machine code, if this CPU does, the recipe, and the programs of loops for a GPU.
   void Run(const std::vector<Literal>& inputs, const Symbols& symbols) {
     absl::StatusOr<std::vector<Literal>> expected = te::Evaluate(computation_, inputs);
     ASSERT_TRUE(expected.ok()) << expected.status();
@@ -99,6 +103,8 @@ class Harness {
     if (testing::Test::HasFatalFailure()) return;
     RunRecipe(inputs, symbols, *expected);
     ASSERT_FALSE(testing::Test::HasFatalFailure()) << "as a recipe";
+    RunLoops(inputs, symbols, *expected);
+    ASSERT_FALSE(testing::Test::HasFatalFailure()) << "as loops of a GPU";
   }
 
   void CheckStops(const std::vector<Literal>& inputs) {
@@ -257,6 +263,26 @@ class Harness {
               if (in_place) PlaceOutputsOnInputs(recipe.updates, inputs, buffers);
               return recipe.Run(buffers, context);
             });
+    }
+  }
+
+  // Runs the programs of loops, once if the computation is checked on several targets, which do not matter to them.
+  // Kernels that a GPU does not run have none. The evaluator takes some 100 ns for an operation.
+  void RunLoops(const std::vector<Literal>& inputs, const Symbols& symbols, const std::vector<Literal>& expected) {
+    constexpr int64_t kMaxOperations = int64_t{1} << 20;
+    bool is_first = options_.target == std::string_view("host") || options_.target == std::string_view(kX86Targets[0]);
+    if (!is_first || Value(te::NumOperations(computation_), symbols) > kMaxOperations) return;
+    absl::StatusOr<schedule::Schedule> schedule = schedule::MakeSchedule(computation_, {}, loops::kTarget);
+    ASSERT_TRUE(schedule.ok()) << schedule.status();
+    for (const schedule::LoopNest& nest : schedule->nests) {
+      if (nest.tensors[0].tensor->self || nest.tensors[0].tensor->is_ordered) return;
+    }
+    std::vector<loops::Program> programs = loops::Lower(*schedule);
+    absl::StatusOr<std::vector<Literal>> outputs = loops::EvaluateLaunches(*schedule, programs, symbols, inputs);
+    ASSERT_TRUE(outputs.ok()) << outputs.status() << "\n" << schedule::Describe(*schedule);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      Compare(expected[i], (*outputs)[i], options_, computation_);
+      ASSERT_FALSE(testing::Test::HasFatalFailure()) << schedule::Describe(*schedule);
     }
   }
 

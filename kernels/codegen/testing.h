@@ -1,4 +1,4 @@
-// Compares compiled kernels and their recipes with te::Evaluate.
+// Compares compiled kernels, their recipes and their loops for a GPU with te::Evaluate.
 #ifndef RVM_KERNELS_CODEGEN_TESTING_H_
 #define RVM_KERNELS_CODEGEN_TESTING_H_
 
@@ -44,8 +44,8 @@ absl::StatusOr<ScheduledKernel> ScheduleAndCompile(const te::Computation& comput
                                                    const std::vector<bool>& constant_inputs, const char* target,
                                                    const CodegenOptions& options = {});
 
-// Compiles, loads and runs the computation on random inputs, as machine code and as a recipe. Code that this CPU does
-// not run is only compiled. Reports differences as gtest failures. Returns the compiled object.
+// Compiles, loads and runs the computation on random inputs, as machine code, as a recipe and as loops of a GPU. Code
+// that this CPU does not run is only compiled. Reports differences as gtest failures. Returns the compiled object.
 ScheduledKernel CheckKernel(const te::Computation& computation, const CheckOptions& options = {});
 
 // Calls CheckKernel for each of kX86Targets, in place of options.target. Returns the compiled objects in that order,

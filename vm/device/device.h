@@ -88,8 +88,8 @@ class Stream {
   // Queues a copy to memory of the stream, and returns that memory; nullptr if this copy must be one of CopyOut. The
   // bytes are there when all work is done, until the next copy.
   virtual absl::StatusOr<const std::byte*> StageOut(const Block& /*from*/, size_t /*bytes*/) { return nullptr; }
-  // Enqueues function number `function` of `code`. `items` is a hint: functions stride over the grid, so that any
-  // number of work items is correct. REQUIRES: items > 0.
+  // Enqueues function number `function` of `code`. `items`: as many as the launch of the kernel has, or fewer, as
+  // functions stride over the grid. REQUIRES: items > 0.
   virtual absl::Status Launch(const Code& code, uint32_t function, std::span<const Argument> args, int64_t items) = 0;
   // Returns whether there is a GEMM library. The first call may open it.
   virtual bool HasProducts() { return false; }

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "serialization/device_contract.h"
+#include "serialization/opencl_groups.h"
 #include "vm/device/opencl_api.h"
 #include "vm/device/opencl_core.h"
 #include "vm/device/opencl_program.h"
@@ -23,11 +24,11 @@
 namespace rvm::device {
 namespace {
 
+using device_contract::kGroupItems;
 using opencl::Api;
 using opencl::Core;
 using opencl::Error;
 
-constexpr int64_t kGroup = 64;  // work items
 // The part of a wait that spins. It is short: some drivers compute on the CPU that would spin.
 constexpr std::chrono::microseconds kBusyWait(50);
 
@@ -95,9 +96,12 @@ class OpenClStream : public Stream {
           core_->Check(core_->cl->SetKernelArg(kernel, i, is_block ? sizeof(memory) : sizeof(args[i].number), value),
                        "SetKernelArg"));
     }
-    size_t group = kGroup;
-    auto global = static_cast<size_t>((std::min(items, kMaxItems) + kGroup - 1) / kGroup * kGroup);
-    return Queued(core_->cl->EnqueueNDRangeKernel(queue_, kernel, 1, nullptr, &global, &group, 0, nullptr, NewEvent()),
+    constexpr size_t kGroup = kGroupItems;
+    size_t global = (static_cast<size_t>(std::min(items, kMaxItems)) + kGroup - 1) / kGroup * kGroup;
+    // Code that earlier releases made runs in groups of any size.
+    bool has_groups = core_->info.features.ends_with(device_contract::kGroupsFeature);
+    return Queued(core_->cl->EnqueueNDRangeKernel(queue_, kernel, 1, nullptr, &global, has_groups ? &kGroup : nullptr,
+                                                  0, nullptr, NewEvent()),
                   "EnqueueNDRangeKernel");
   }
 
@@ -220,12 +224,23 @@ bool IsUsable(const Api& cl, opencl::DeviceId device) {
          opencl::DeviceText(cl, device, opencl::kDeviceVersion) >= "OpenCL 1.2";
 }
 
+bool HasGroups(const Api& cl, opencl::DeviceId device) {
+  return opencl::DeviceNumber<size_t>(cl, device, opencl::kDeviceGroupItems).value_or(0) >= kGroupItems &&
+         opencl::DeviceNumber<uint64_t>(cl, device, opencl::kDeviceSharedBytes).value_or(0) >=
+             device_contract::kMaxSharedBytes;
+}
+
 DeviceInfo InfoOf(const Api& cl, opencl::DeviceId device, size_t number) {
   DeviceInfo info;
   info.id = absl::StrCat("opencl:", number);
   info.name = opencl::DeviceText(cl, device, opencl::kDeviceName);
   info.target = device_contract::kOpenClTarget;
-  if (opencl::DeviceNumber<uint64_t>(cl, device, opencl::kDeviceDoubleConfig).value_or(0) != 0) info.features = "+fp64";
+  if (opencl::DeviceNumber<uint64_t>(cl, device, opencl::kDeviceDoubleConfig).value_or(0) != 0) {
+    info.features = device_contract::kFloat64Feature;
+  }
+  if (HasGroups(cl, device)) {
+    absl::StrAppend(&info.features, info.features.empty() ? "" : ",", device_contract::kGroupsFeature);
+  }
   info.memory_bytes =
       static_cast<int64_t>(opencl::DeviceNumber<uint64_t>(cl, device, opencl::kDeviceMemoryBytes).value_or(0));
   return info;
