@@ -1,51 +1,10 @@
 #include "kernels/loops/reduction.h"
 
-#include <bit>
-#include <cstdint>
-#include <limits>
-
-#include "base/check.h"
+#include "base/fold.h"
 
 namespace rvm::loops {
 
 using te::ReduceOp;
-
-namespace {
-
-bool IsTruth(ReduceOp op) { return op == ReduceOp::kAll || op == ReduceOp::kAny; }
-
-int64_t BitsOf(DataType dtype, double value) {
-  return dtype.is_float() ? std::bit_cast<int64_t>(value) : static_cast<int64_t>(value);
-}
-
-// Returns the bits of the least or the greatest value of `dtype`.
-int64_t Extreme(DataType dtype, bool greatest) {
-  if (dtype.is_float()) {
-    double infinity = std::numeric_limits<double>::infinity();
-    return std::bit_cast<int64_t>(greatest ? infinity : -infinity);
-  }
-  if (dtype.is_bool()) return greatest ? 1 : 0;
-  if (!dtype.is_int()) return greatest ? static_cast<int64_t>(~uint64_t{0} >> (64 - dtype.bits)) : 0;
-  int64_t bound = greatest ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int64_t>::min();
-  return bound >> (64 - dtype.bits);
-}
-
-int64_t Identity(ReduceOp op, DataType dtype) {
-  switch (op) {
-    case ReduceOp::kProduct: return BitsOf(dtype, 1);
-    case ReduceOp::kAll: return 1;
-    case ReduceOp::kMaximum: return Extreme(dtype, false);
-    case ReduceOp::kMinimum: return Extreme(dtype, true);
-    case ReduceOp::kSum:
-    case ReduceOp::kAny:
-    case ReduceOp::kArgMax:
-    case ReduceOp::kArgMin:
-    case ReduceOp::kArgMaxLast:
-    case ReduceOp::kArgMinLast: return BitsOf(dtype, 0);
-  }
-}
-
-}  // namespace
 
 Reduction::Reduction(Builder& builder, const te::ExprNode& reduce)
     : b_(builder),
@@ -58,25 +17,11 @@ std::vector<DataType> Reduction::types() const {
 }
 
 Reduction::Partial Reduction::Initial() {
-  Value first = b_.Constant(dtype_, Identity(reduce_.reduce, dtype_));
+  Value first = b_.Constant(dtype_, FoldIdentity(reduce_.reduce, dtype_));
   return finds_place_ ? Partial{first, b_.Number(0), b_.Number(0)} : Partial{first};
 }
 
-Value Reduction::Merged(Value x, Value y) {
-  auto binary = [&](BinaryOp op) { return b_.Binary(op, dtype_, x, y); };
-  switch (reduce_.reduce) {
-    case ReduceOp::kSum: return binary(BinaryOp::kAdd);
-    case ReduceOp::kProduct: return binary(BinaryOp::kMultiply);
-    case ReduceOp::kMaximum: return binary(BinaryOp::kMaximum);
-    case ReduceOp::kMinimum: return binary(BinaryOp::kMinimum);
-    case ReduceOp::kAll: return binary(BinaryOp::kAnd);
-    case ReduceOp::kAny: return binary(BinaryOp::kOr);
-    case ReduceOp::kArgMax:
-    case ReduceOp::kArgMin:
-    case ReduceOp::kArgMaxLast:
-    case ReduceOp::kArgMinLast: RVM_UNREACHABLE("a place is not merged by one operation");
-  }
-}
+Value Reduction::Merged(Value x, Value y) { return b_.Binary(FoldedOp(reduce_.reduce), dtype_, x, y); }
 
 // Returns true if the value replaces the best one. Of equal ones the first, or the last, is the best; a NaN is better
 // than all other values.
@@ -98,7 +43,7 @@ Reduction::Partial Reduction::Combine(const Partial& carried, Value position) {
   Value value = b_.Emit(reduce_.operands[0]);
   DataType from = reduce_.operands[0].dtype();
   if (IsTruth(reduce_.reduce) && !from.is_bool()) {
-    value = b_.Binary(BinaryOp::kNotEqual, from, value, b_.Constant(from, BitsOf(from, 0)));
+    value = b_.Binary(BinaryOp::kNotEqual, from, value, b_.Constant(from, 0));
   }
   if (!finds_place_) return {Merged(carried[0], value)};
   return Merge(carried, {value, position, b_.Number(1)});

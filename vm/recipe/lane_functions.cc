@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/element.h"
+#include "base/fold.h"
 
 namespace rvm::vm {
 namespace {
@@ -568,39 +569,12 @@ ArgFunction FindArg(ReduceOp op, DataType dtype) {
   return ByLane(dtype, [&](auto lane) { return ArgOf<decltype(lane)>(op); });
 }
 
-BinaryOp FoldedOp(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum: return BinaryOp::kAdd;
-    case ReduceOp::kProduct: return BinaryOp::kMultiply;
-    case ReduceOp::kMaximum: return BinaryOp::kMaximum;
-    case ReduceOp::kMinimum: return BinaryOp::kMinimum;
-    case ReduceOp::kAll: return BinaryOp::kAnd;
-    case ReduceOp::kAny: return BinaryOp::kOr;
-    case ReduceOp::kArgMax:
-    case ReduceOp::kArgMin:
-    case ReduceOp::kArgMaxLast:
-    case ReduceOp::kArgMinLast: RVM_UNREACHABLE("not a fold");
-  }
-}
-
 void StoreIdentity(ReduceOp op, DataType dtype, void* lane) {
-  double infinity = std::numeric_limits<double>::infinity();
-  double number = op == ReduceOp::kProduct   ? 1
-                  : op == ReduceOp::kMaximum ? -infinity
-                  : op == ReduceOp::kMinimum ? infinity
-                                             : 0;
-  int64_t integer = op == ReduceOp::kProduct || op == ReduceOp::kAll;
-  if (op == ReduceOp::kMaximum && dtype.is_int()) integer = std::numeric_limits<int64_t>::min() >> (64 - dtype.bits);
-  if (op == ReduceOp::kMinimum) {
-    integer = dtype.is_int() ? std::numeric_limits<int64_t>::max() >> (64 - dtype.bits)
-                             : static_cast<int64_t>(~uint64_t{0} >> (64 - dtype.bits));
-  }
-  if (!dtype.is_float()) {
-    std::memcpy(lane, &integer, sizeof(integer));
-  } else if (dtype.bits == 64) {
-    std::memcpy(lane, &number, sizeof(number));
+  int64_t bits = FoldIdentity(op, dtype);
+  if (LaneBytes(dtype) == 8) {
+    std::memcpy(lane, &bits, sizeof(bits));
   } else {
-    auto narrow = static_cast<float>(number);
+    auto narrow = static_cast<float>(std::bit_cast<double>(bits));
     std::memcpy(lane, &narrow, sizeof(narrow));
   }
 }

@@ -50,8 +50,6 @@ GatherFunction FindGather(DataType dtype);
 StoreFunction FindStore(DataType dtype);
 FoldFunction FindFold(ReduceOp op, DataType dtype);
 ArgFunction FindArg(ReduceOp op, DataType dtype);
-// Returns the binary operation that a reduction repeats. REQUIRES: !IsArg(op).
-BinaryOp FoldedOp(ReduceOp op);
 // Stores the identity element of `op`, the result of an empty reduction, as one lane.
 void StoreIdentity(ReduceOp op, DataType dtype, void* lane);
 

@@ -10,6 +10,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/fold.h"
 
 namespace rvm::vm {
 namespace {

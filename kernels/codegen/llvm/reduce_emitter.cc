@@ -1,6 +1,9 @@
 #include "kernels/codegen/llvm/reduce_emitter.h"
 
-#include "base/check.h"
+#include <bit>
+#include <cstdint>
+
+#include "base/fold.h"
 
 namespace rvm::codegen {
 
@@ -16,28 +19,11 @@ ReduceEmitter::ReduceEmitter(llvm::IRBuilder<>& builder, ExprEmitter& emitter, c
       finds_place_(IsArg(reduce.reduce)) {}
 
 Value* ReduceEmitter::Identity() {
-  llvm::Type* type = e_.RegisterType(dtype_);
-  bool maximum = reduce_.reduce == ReduceOp::kMaximum;
-  switch (reduce_.reduce) {
-    case ReduceOp::kProduct:
-      return dtype_.is_float() ? llvm::ConstantFP::get(type, 1) : llvm::ConstantInt::get(type, 1);
-    case ReduceOp::kAll: return b_.getTrue();
-    case ReduceOp::kAny: return b_.getFalse();
-    case ReduceOp::kMaximum:
-    case ReduceOp::kMinimum: {
-      if (dtype_.is_float()) return llvm::ConstantFP::getInfinity(type, maximum);
-      unsigned bits = dtype_.bits;
-      if (!dtype_.is_int())
-        return llvm::ConstantInt::get(type, maximum ? llvm::APInt(bits, 0) : llvm::APInt::getMaxValue(bits));
-      return llvm::ConstantInt::get(
-          type, maximum ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits));
-    }
-    case ReduceOp::kSum:
-    case ReduceOp::kArgMax:
-    case ReduceOp::kArgMin:
-    case ReduceOp::kArgMaxLast:
-    case ReduceOp::kArgMinLast: return llvm::Constant::getNullValue(type);
-  }
+  DataType dtype = IsTruth(reduce_.reduce) ? kBool : dtype_;
+  int64_t bits = FoldIdentity(reduce_.reduce, dtype);
+  llvm::Type* type = e_.RegisterType(dtype);
+  if (dtype.is_float()) return llvm::ConstantFP::get(type, std::bit_cast<double>(bits));
+  return llvm::ConstantInt::get(type, static_cast<uint64_t>(bits), /*IsSigned=*/true);
 }
 
 std::vector<Value*> ReduceEmitter::Initial() {
@@ -51,22 +37,12 @@ Value* ReduceEmitter::Combined(Value* x, Value* y) {
   llvm::FastMathFlags flags = b_.getFastMathFlags();
   flags.setAllowReassoc(true);
   b_.setFastMathFlags(flags);
-  switch (reduce_.reduce) {
-    case ReduceOp::kSum: return e_.EmitBinary(BinaryOp::kAdd, dtype_, x, y);
-    case ReduceOp::kProduct: return e_.EmitBinary(BinaryOp::kMultiply, dtype_, x, y);
-    case ReduceOp::kMaximum: return e_.EmitBinary(BinaryOp::kMaximum, dtype_, x, y);
-    case ReduceOp::kMinimum: return e_.EmitBinary(BinaryOp::kMinimum, dtype_, x, y);
-    case ReduceOp::kAll: return b_.CreateAnd(x, y);
-    case ReduceOp::kAny: return b_.CreateOr(x, y);
-    case ReduceOp::kArgMax:
-    case ReduceOp::kArgMin:
-    case ReduceOp::kArgMaxLast:
-    case ReduceOp::kArgMinLast: RVM_UNREACHABLE("not a fold");
-  }
+  DataType dtype = IsTruth(reduce_.reduce) ? kBool : dtype_;
+  return e_.EmitBinary(FoldedOp(reduce_.reduce), dtype, x, y);
 }
 
 Value* ReduceEmitter::Fold(Value* best, Value* value) {
-  if (reduce_.reduce == ReduceOp::kAll || reduce_.reduce == ReduceOp::kAny) {
+  if (IsTruth(reduce_.reduce)) {
     value = dtype_.is_float() ? b_.CreateFCmpUNE(value, llvm::ConstantFP::get(value->getType(), 0))
                               : b_.CreateICmpNE(value, llvm::ConstantInt::get(value->getType(), 0));
   }
