@@ -168,7 +168,7 @@ def @main(%x: float32) -> float32 { match (@scale.pair(%x)) { scale.Pair.Pair(%a
 
     def test_files_that_cannot_be_read(self):
         for path, message in (("none.relay", "No such file"), ("none.onnx", "No such file"),
-                              ("main.json", "expected a .relay, .onnx, .pt2, .tflite, .mlirbc, .stablehlo, .keras, .h5, .cfg, -symbol.json, .pb, .gguf or config.json file"), (".relay", "No such file")):
+                              ("main.json", "expected a .relay, .onnx, .pt2, .pt, .torchscript, .tflite, .mlirbc, .stablehlo, .keras, .h5, .cfg, -symbol.json, .pb, .gguf or config.json file"), (".relay", "No such file")):
             main = self.write("main.relay", f'import "{path}" as @f;\ndef @main(%x: int32) {{ @f(%x) }}\n')
             shown = self.errors(main)
             self.assertIn("main.relay:1:8: error: cannot import", shown)

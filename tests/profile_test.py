@@ -121,7 +121,7 @@ class Profile(relayvm.TestCase):
 
     def test_errors(self):
         source = self.path("fib.relay", FIB)
-        self.assertIn("no file given; expected a .rvm, .relay, .onnx, .pt2, .tflite, .mlirbc, .keras, .cfg, -symbol.json, .pb, .gguf or .json file", self.error("profile"))
+        self.assertIn("no file given; expected a .rvm, .relay, .onnx, .pt2, .pt, .tflite, .mlirbc, .keras, .cfg, -symbol.json, .pb, .gguf or .json file", self.error("profile"))
         self.assertIn("saw 0 arguments; expected `main(%n: int64)`", self.error("profile", source))
         self.assertIn("saw `no` for --trace-events; expected a whole number from 1",
                       self.error("profile", source, "--trace-events", "no", "3"))

@@ -103,8 +103,8 @@ TEST(ImportTest, Formats) {
   EXPECT_EQ(message(rvm_import("onnx", nullptr, 0, nullptr)),
             "error: saw NULL; expected the bytes or the path of a model\n");
   EXPECT_EQ(message(rvm_import_file(nullptr, "model.bin", nullptr)),
-            "error: `model.bin` is no model; expected an .onnx, .pt2, .tflite, .mlirbc, .stablehlo, .keras, .h5, .cfg, "
-            "-symbol.json, .pb, .gguf or "
+            "error: `model.bin` is no model; expected an .onnx, .pt2, .pt, .torchscript, .tflite, .mlirbc, .stablehlo, "
+            ".keras, .h5, .cfg, -symbol.json, .pb, .gguf or "
             "config.json file\n");
   for (const char* format : {"onnx", "torch", "tflite", "stablehlo", "darknet", "mxnet", "tensorflow"}) {
     std::string said = message(rvm_import_file(format, "/nowhere/model.bin", nullptr));

@@ -35,6 +35,8 @@ constexpr Format kFormats[] = {
     {"onnx", ".onnx",
      [](const FileBytes& file, const ImportOptions& options) { return onnx::Import(file.bytes, options); }},
     {"torch", ".pt2", torch::Import},
+    {"torch", ".pt", torch::Import},
+    {"torch", ".torchscript", torch::Import},
     {"tflite", ".tflite",
      [](const FileBytes& file, const ImportOptions& options) { return tflite::Import(file.bytes, options); }},
     {"stablehlo", ".mlirbc",

@@ -129,12 +129,12 @@ typedef struct {
   size_t weights_size;
 } rvm_import_options; /* NULL: none */
 
-/* Imports a model of the format "onnx", "torch" (a program that torch.export.save wrote), "tflite" (TensorFlow Lite),
- * "stablehlo" (a portable artifact, or what jax.export serialized), "keras" (.keras, or .h5 with a config), "darknet",
- * "mxnet", "tensorflow" (a SavedModel, or a frozen graph), "gguf", or "transformers" (the config.json of a folder with
- * .safetensors files, or that folder): its text and weights are for rvm_compile. A model in memory has no external
- * data; that of a file lies beside it or below. The ending of a file, .onnx, .pt2, .tflite, .mlirbc, .stablehlo,
- * .keras, .h5, .cfg, -symbol.json, .pb, .gguf or config.json, is its format where that is NULL. */
+/* Imports a model of the format "onnx", "torch" (what torch.export.save or torch.jit.save wrote), "tflite" (TensorFlow
+ * Lite), "stablehlo" (a portable artifact, or what jax.export serialized), "keras" (.keras, or .h5 with a config),
+ * "darknet", "mxnet", "tensorflow" (a SavedModel, or a frozen graph), "gguf", or "transformers" (the config.json of a
+ * folder with .safetensors files, or that folder): its text and weights are for rvm_compile. A model in memory has no
+ * external data; that of a file lies beside it or below. The ending of a file, .onnx, .pt2, .pt, .torchscript, .tflite,
+ * .mlirbc, .stablehlo, .keras, .h5, .cfg, -symbol.json, .pb, .gguf or config.json, is its format where that is NULL. */
 RVM_API rvm_compilation* rvm_import(const char* format, const void* bytes, size_t size,
                                     const rvm_import_options* options);
 RVM_API rvm_compilation* rvm_import_file(const char* format, const char* path, const rvm_import_options* options);

@@ -1,7 +1,7 @@
 // Any bytes as an exported program of PyTorch: a message, or a program that prints, and types or says why not.
 //
 // A zip archive has checksums, which mutations break: an input that is no archive is taken as the JSON of a program,
-// and stands in an archive of one weight.
+// and stands in an archive of one weight; or as the code of TorchScript if it begins with `class`, or as its pickle.
 #include <zlib.h>
 
 #include <cstdint>
@@ -73,13 +73,29 @@ std::string ArchiveOf(std::string_view json) {
   return writer.Finish();
 }
 
+std::string ScriptOf(std::string_view text) {
+  bool is_code = text.starts_with("class");
+  Writer writer;
+  writer.Add("m/data.pkl", is_code ? std::string_view("\x80\x02"
+                                                      "c__torch__\nM\n)\x81}b.")
+                                   : text);
+  writer.Add("m/code/__torch__.py", is_code ? text
+                                            : "class M(Module):\n  def forward(self, x: Tensor) -> Tensor:\n"
+                                              "    return torch.add(x, self.w)\n");
+  writer.Add("m/data/0", std::string(64, '\0'));
+  return writer.Finish();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace rvm;  // NOLINT
   std::string_view text(reinterpret_cast<const char*>(data), size);
-  std::string archive = text.starts_with("PK") ? std::string(text) : ArchiveOf(text);
+  bool is_script = text.starts_with("class") || text.starts_with("\x80");
+  std::string archive = text.starts_with("PK") ? std::string(text) : is_script ? ScriptOf(text) : ArchiveOf(text);
   importing::Bytes bytes(reinterpret_cast<const uint8_t*>(archive.data()), archive.size());
-  CheckImported(torch::Import({bytes, nullptr}, {}));
+  torch::ImportOptions options;
+  if (is_script) options.shapes["x"] = {"2", "3"};
+  CheckImported(torch::Import({bytes, nullptr}, options));
   return 0;
 }

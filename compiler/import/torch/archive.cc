@@ -14,6 +14,7 @@
 #include "base/abseil.h"
 #include "base/json.h"
 #include "base/status_macros.h"
+#include "compiler/import/torch/script.h"
 
 namespace rvm::torch {
 namespace {
@@ -134,7 +135,7 @@ absl::Status Archive::ReadConfig(std::string_view folder, std::string_view suffi
   return absl::OkStatus();
 }
 
-absl::StatusOr<Archive> Archive::Read(const importing::FileBytes& file) {
+absl::StatusOr<Archive> Archive::Read(const importing::FileBytes& file, const importing::ImportOptions& options) {
   Archive archive;
   archive.file_ = file;
   RVM_ASSIGN_OR_RETURN(std::vector<ZipEntry> entries, ListZip(file.bytes));
@@ -148,9 +149,17 @@ absl::StatusOr<Archive> Archive::Read(const importing::FileBytes& file) {
     if (path == "models/model.json" || model == nullptr) model = &entry;
     ++models;
   }
+  if (model == nullptr && archive.entries_.contains("data.pkl")) {
+    RVM_ASSIGN_OR_RETURN(ScriptModel script, ReadScript(archive.entries_, options));
+    for (auto& [name, tensor] : script.tensors) archive.tensors_[name] = {std::move(tensor.meta), tensor.path};
+    archive.program_ = std::make_unique<Program>(std::move(script.program));
+    archive.is_script_ = true;
+    return archive;
+  }
   if (model == nullptr) {
     return absl::InvalidArgumentError(
-        "it has no `models/model.json`; expected what torch.export.save of PyTorch 2.8 or newer writes");
+        "it has no `models/model.json` and no `data.pkl`; expected what torch.export.save of PyTorch 2.8 or newer, or "
+        "torch.jit.save writes");
   }
   if (models > 1 && !model->name.ends_with("models/model.json")) {
     return absl::UnimplementedError("it has several programs; expected one");

@@ -1,4 +1,5 @@
-// A .pt2 file: a zip archive of a program in JSON and of raw tensors, as torch.export.save writes it.
+// A .pt2 file: a zip archive of a program in JSON and of raw tensors, as torch.export.save writes it. A TorchScript
+// file is read as the same: script.h.
 #ifndef RVM_COMPILER_IMPORT_TORCH_ARCHIVE_H_
 #define RVM_COMPILER_IMPORT_TORCH_ARCHIVE_H_
 
@@ -15,6 +16,7 @@
 #include "base/literal.h"
 #include "base/zip.h"
 #include "compiler/import/file_bytes.h"
+#include "compiler/import/import_options.h"
 #include "compiler/import/torch/program.h"
 
 namespace rvm::torch {
@@ -27,9 +29,12 @@ std::string ScalarTypeName(int64_t scalar_type);
 class Archive {
  public:
   // `file` must outlive the archive; literals keep its owner alive.
-  static absl::StatusOr<Archive> Read(const importing::FileBytes& file);
+  // The options give the shapes of inputs, which TorchScript files do not have.
+  static absl::StatusOr<Archive> Read(const importing::FileBytes& file, const importing::ImportOptions& options);
 
   const Program& program() const { return *program_; }
+  // Returns true for a TorchScript file.
+  bool is_script() const { return is_script_; }
   // Returns the value of a parameter, buffer or constant. A tensor that lies aligned and dense in a file that somebody
   // owns is a view of it, others are copies. kNotFound: no such tensor; kUnimplemented: its dtype.
   absl::StatusOr<Literal> Tensor(std::string_view name) const;
@@ -51,6 +56,7 @@ class Archive {
   absl::flat_hash_map<std::string, ZipEntry> entries_;
   absl::flat_hash_map<std::string, Entry> tensors_;
   std::unique_ptr<Program> program_;
+  bool is_script_ = false;
 };
 
 }  // namespace rvm::torch

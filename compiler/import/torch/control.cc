@@ -125,6 +125,9 @@ Operands SymSize(NodeContext& c) {
   return {c.emit().FromDim(c.ExtentOf(x, c.Axis(c.Int("dim", 0), c.RankOf(x))))};
 }
 
+// The rank: a number that is known, so that a branch on it is none.
+Operands Rank(NodeContext& c) { return {c.Integer(c.RankOf(c.In("self")))}; }
+
 Operands SymNumel(NodeContext& c) { return {c.NumElements(c.In("self"))}; }
 
 Operands SymBinary(NodeContext& c) {
@@ -167,6 +170,7 @@ constexpr OperatorRow kRows[] = {
     {"_assert_tensor_metadata", Nothing},
     {"sym_constrain_range", Assert, "range"},
     {"sym_constrain_range_for_size", Assert, "range"},
+    {"dim", Rank},
     {"sym_numel", SymNumel},
     {"sym_size", SymSize},
     {"_local_scalar_dense", Item},

@@ -1,4 +1,5 @@
-// Exported programs of PyTorch (.pt2 files of torch.export.save) as Relay programs. No PyTorch is needed.
+// Exported programs of PyTorch (.pt2 files of torch.export.save) and TorchScript (.pt and .torchscript files of
+// torch.jit.save) as Relay programs. No PyTorch is needed.
 //
 //   torch::ImportOptions options;
 //   RVM_ASSIGN_OR_RETURN(torch::ImportedModel model, torch::Import(file, options));

@@ -15,6 +15,7 @@
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "compiler/import/torch/script.h"
 
 namespace rvm::torch {
 namespace {
@@ -439,8 +440,11 @@ absl::StatusOr<ImportedModel> Importer::ImportModel() {
 }
 
 absl::StatusOr<ImportedModel> Import(const importing::FileBytes& file, const ImportOptions& options) {
-  RVM_ASSIGN_OR_RETURN(Archive archive, Archive::Read(file));
-  return Importer(archive, options).Import();
+  RVM_ASSIGN_OR_RETURN(Archive archive, Archive::Read(file, options));
+  if (!archive.is_script()) return Importer(archive, options).Import();
+  ImportOptions without_dtypes = options;
+  DropDTypes(without_dtypes);
+  return Importer(archive, without_dtypes).Import();
 }
 
 }  // namespace rvm::torch

@@ -451,6 +451,7 @@ constexpr OperatorRow kRows[] = {
     {"conv1d", Convolution},
     {"conv2d", Convolution},
     {"conv3d", Convolution},
+    {"_convolution", Convolution},
     {"convolution", Convolution},
     {"conv_transpose1d", TransposedConvolution},
     {"conv_transpose2d", TransposedConvolution},

@@ -67,7 +67,7 @@ _lib = declare(load("librelayvm_compiler.so.1", os.path.dirname(__file__), "RELA
 })
 
 
-_MODELS = (".onnx", ".pt2", ".tflite", ".mlirbc", ".stablehlo", ".keras", ".h5", ".cfg", "-symbol.json", ".pb", ".gguf", "config.json")  # the endings of files that rvm_import_file reads
+_MODELS = (".onnx", ".pt2", ".pt", ".torchscript", ".tflite", ".mlirbc", ".stablehlo", ".keras", ".h5", ".cfg", "-symbol.json", ".pb", ".gguf", "config.json")  # the endings of files that rvm_import_file reads
 
 
 class Diagnostic:
@@ -413,10 +413,13 @@ def import_torch(model, args=None, kwargs=None, *, dynamic_shapes=None, inputs=N
     """Imports a PyTorch model as a Module.
 
     model: a torch.nn.Module, which torch.export.export exports with `args`, `kwargs` and `dynamic_shapes`; an
-    exported program; or the path or the bytes of what torch.export.save wrote, for which PyTorch is not needed.
+    exported program; a ScriptModule; or the path or the bytes of what torch.export.save or torch.jit.save wrote, for which
+    PyTorch is not needed. TorchScript has no shapes of inputs: `inputs` gives them.
     LSTM, GRU and RNN of a torch.nn.Module stay loops, also over a dynamic number of steps. inputs, freeze: as of
     import_onnx. Raises ImportFailed.
     """
+    if hasattr(model, "save_to_buffer"):  # a ScriptModule
+        model = model.save_to_buffer()
     if not isinstance(model, (str, os.PathLike, bytes, bytearray)):
         from ._torch import exported_bytes  # PyTorch is loaded only for this
         model = exported_bytes(model, args, kwargs, dynamic_shapes)
@@ -517,7 +520,7 @@ def import_jax(function, *args, inputs=None, freeze=None):
 def import_file(path, *, inputs=None, freeze=None):
     """Imports a model of any format that `relayvm import` takes, as a Module.
 
-    path: an .onnx, .pt2, .tflite, .mlirbc, .stablehlo, .keras, .h5, .cfg, -symbol.json, .pb or .gguf file, a SavedModel, or a folder with a config.json and .safetensors files. inputs, freeze: as
+    path: an .onnx, .pt2, .pt, .torchscript, .tflite, .mlirbc, .stablehlo, .keras, .h5, .cfg, -symbol.json, .pb or .gguf file, a SavedModel, or a folder with a config.json and .safetensors files. inputs, freeze: as
     of import_onnx; a model that is weights alone has no such options. Raises ImportFailed.
     """
     return _import(None, os.fspath(path), inputs, freeze)
