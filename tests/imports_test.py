@@ -1,6 +1,7 @@
 """Programs of several files: `import` and `--import`."""
 
 import os
+import re
 import tempfile
 
 import numpy
@@ -20,6 +21,54 @@ def @twice(%x: Tensor[(n, 2), float32]) -> Tensor[(n, 2), float32] { @main(@main
 def @pair(%x: float32) -> Pair { if (%x > 0f) { Pair(%x, %x) } else { Nothing } }
 def @both(%xs: List[float32]) -> List[float32] { @map(fn (%x: float32) { %x + 1f }, %xs) }
 """
+
+
+def read(path):
+    with open(os.path.join(relayvm.ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def formats():
+    """[(format, ending)] of the table of compiler/import/import_file.cc, which commands, C and Python follow."""
+    rows = re.findall(r'^    \{"(\w+)", (?:"(.+?)"|kFolderFile),', read("compiler/import/import_file.cc"), re.MULTILINE)
+    return [(name, ending or "config.json") for name, ending in rows]
+
+
+def endings_of_models():
+    return [ending for _, ending in formats()]
+
+
+class Formats(relayvm.TestCase):
+    """Lists of formats in texts, which no code derives, name those of the table."""
+
+    ENDING = re.compile(r"(?<![\w/])(?:-symbol|config)?\.[a-z][a-z0-9]+\b")
+
+    def test_the_table_is_read(self):
+        self.assertGreaterEqual({name for name, _ in formats()}, {"onnx", "torch", "tflite", "tensorflow", "transformers"})
+
+    def test_lists_of_all_endings(self):
+        for path, start, end in (("python/compiler/relayvm/_compiler.py", "_MODELS = (", ")"),
+                                 ("python/compiler/relayvm/_compiler.py", "    path: an ", " file, a SavedModel, or a folder"),
+                                 ("include/relayvm/relayvm_compiler.h", "The ending of a file, ", ", is its format")):
+            with self.subTest(path, start=start):
+                text = read(path)
+                self.assertEqual(text.count(start), 1)
+                found = self.ENDING.findall(text.split(start)[1].split(end)[0])
+                self.assertEqual(found, endings_of_models()[:len(endings_of_models()) - ("SavedModel" in end)])
+
+    def test_lists_of_the_usual_endings(self):
+        """The first ending of each format, and others, in the order of the table."""
+        first = {}
+        for name, ending in formats():
+            first.setdefault(name, ending)
+        files = read("tools/relayvm/model_files.h")
+        for path, text in (("RVM_MODEL_FILES", files.split("#define RVM_MODEL_FILES")[1].split("//")[0].replace("FILE", "").replace("NAME", "")),
+                           ("RVM_MODEL_ENDINGS", files.split("#define RVM_MODEL_ENDINGS")[1].split("\n")[0] + ", .gguf"),
+                           ("docs/commands.md", read("docs/commands.md").split("and `report` take ")[1].split(" files and")[0])):
+            with self.subTest(path):
+                found = self.ENDING.findall(text)
+                self.assertEqual(found, [ending for ending in endings_of_models() if ending in found])
+                self.assert_none(sorted(set(first.values()) - {"config.json"} - set(found)), "formats that it lacks")
 
 
 class Imports(relayvm.TestCase):
@@ -167,8 +216,9 @@ def @main(%x: float32) -> float32 { match (@scale.pair(%x)) { scale.Pair.Pair(%a
         self.assertIn(f"{self.path('lib/bad.relay')}:1:33: error:", self.errors(main))
 
     def test_files_that_cannot_be_read(self):
+        endings = endings_of_models()
         for path, message in (("none.relay", "No such file"), ("none.onnx", "No such file"),
-                              ("main.json", "expected a .relay, .onnx, .pt2, .pt, .torchscript, .tflite, .mlirbc, .stablehlo, .keras, .h5, .cfg, -symbol.json, .pb, .gguf or config.json file"), (".relay", "No such file")):
+                              ("main.json", f"expected a .relay, {', '.join(endings[:-1])} or {endings[-1]} file"), (".relay", "No such file")):
             main = self.write("main.relay", f'import "{path}" as @f;\ndef @main(%x: int32) {{ @f(%x) }}\n')
             shown = self.errors(main)
             self.assertIn("main.relay:1:8: error: cannot import", shown)
