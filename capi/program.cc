@@ -16,6 +16,7 @@
 #include "capi/handles.h"
 #include "capi/signature_json.h"
 #include "capi/sized_struct.h"
+#include "devices/plugin/accelerator_library.h"
 #include "serialization/decoder.h"
 #include "serialization/signature.h"
 #include "serialization/verifier.h"
@@ -34,6 +35,10 @@ rvm_error* ReadOptions(const rvm_load_options* given, vm::LoadOptions& result) {
   absl::Status status = ReadStruct(given, "rvm_load_options", options);
   if (!status.ok()) return ErrorOf(status, RVM_INVALID_ARGUMENT);
   if (options.key_count > 0 && options.trusted_keys == nullptr) return NullArgument("trusted_keys", "array of keys");
+  if (options.device_libraries != nullptr) {
+    status = device::OpenAcceleratorLibraries(options.device_libraries);
+    if (!status.ok()) return ErrorOf(status, RVM_UNSUPPORTED_TARGET);
+  }
   if (options.device != nullptr) result.device = options.device;
   result.host_fallback = options.host_fallback != 0;
   result.allow_native = options.allow_native != 0;

@@ -16,14 +16,12 @@
 
 namespace rvm::device_contract {
 
-// Names of DeviceCode::target.
+// Names of DeviceCode::target. Those of accelerators stand in their folders of devices/.
 
 // Text of PTX. The features of the code name the compute capability that it needs: "+sm_75".
 inline constexpr char kPtxTarget[] = "ptx";
 // Source of a program in OpenCL C 1.2.
 inline constexpr char kOpenClTarget[] = "opencl-c-1.2";
-// Text of the simulated accelerator (vm/device/sim_device.h).
-inline constexpr char kTileTarget[] = "int8-tiles-16";
 
 // Threads of each block that a function of kPtxTarget is launched with.
 inline constexpr uint32_t kPtxBlockThreads = 128;

@@ -11,7 +11,7 @@ import unittest.mock
 import relayvm
 
 EVERYTHING = {"base", "serialization", "kernels/abi", "kernels/te", "kernels/schedule", "kernels/loops",
-              "kernels/codegen", "kernels/runtime", "native", "vm", "compiler", "tools", "include", "capi"}
+              "kernels/codegen", "kernels/runtime", "native", "vm", "devices", "compiler", "tools", "include", "capi"}
 # The layers, from the one that stands on nothing to those that stand on all.
 MAY_USE = {
     "base": set(),
@@ -23,21 +23,25 @@ MAY_USE = {
     "kernels/codegen": {"base", "kernels/abi", "kernels/te", "kernels/schedule"},
     "kernels/runtime": {"base", "kernels/abi"},
     "native": {"base", "serialization", "kernels/abi", "kernels/codegen"},
-    "vm": {"base", "serialization", "kernels/abi", "kernels/runtime"},
-    "compiler": {"base", "serialization", "kernels/te", "kernels/schedule", "kernels/loops"},
+    # What the VM sees of devices.
+    "vm/device": {"base", "serialization"},
+    # A folder has two halves; that the runtime's links none of the compiler is a test of the BUILD files.
+    "devices": {"base", "serialization", "vm/device", "compiler", "include"},
+    "vm": {"base", "serialization", "kernels/abi", "kernels/runtime", "vm/device", "devices"},
+    "compiler": {"base", "serialization", "kernels/te", "kernels/schedule", "kernels/loops", "devices"},
     "compiler/import": {"base", "compiler"},
     "compiler/driver": {"base", "serialization", "kernels/abi", "kernels/te", "kernels/schedule", "kernels/loops",
-                        "kernels/codegen", "native", "compiler"},
+                        "kernels/codegen", "native", "compiler", "devices"},
     "include": set(),
-    "capi": {"base", "serialization", "vm", "include"},
-    "capi/compiler": {"base", "serialization", "compiler", "include", "capi"},
+    "capi": {"base", "serialization", "vm", "devices", "include"},
+    "capi/compiler": {"base", "serialization", "compiler", "devices", "include", "capi"},
     "integrations": {"base", "include"},
     "tools": EVERYTHING,
     "tools/relayvm_runtime": {"base", "serialization", "vm", "kernels/abi", "kernels/runtime", "tools"},
     "tests": EVERYTHING,
     "benchmarks": EVERYTHING,
 }
-# The rooms of the compiler: the others that each may use, from those that stand on none.
+# The rooms of the compiler, and `devices`: the others that each may use, from those that stand on none.
 ROOMS = {
     "ir": set(),
     "diagnostics": {"ir"},
@@ -46,16 +50,17 @@ ROOMS = {
     "analysis": {"ir"},
     "ops": {"diagnostics", "ir"},
     "target": {"ir", "ops"},
+    "devices": {"ir", "target"},
     "lowering": {"ir", "ops"},
     "builder": {"ir", "ops"},
     "text": {"analysis", "diagnostics", "ir", "ops", "prelude"},
     "typing": {"analysis", "diagnostics", "ir", "ops"},
     "reference": {"analysis", "ir", "ops"},
-    "passes": {"analysis", "diagnostics", "ir", "ops", "target", "text"},
+    "passes": {"analysis", "devices", "diagnostics", "ir", "ops", "target", "text"},
     "quantize": {"ir", "ops", "passes"},
     "bytecode": {"analysis", "diagnostics", "ir", "lowering", "ops", "target"},
     "import": {"builder", "diagnostics", "ir", "models", "ops", "text"},
-    "driver": {"bytecode", "diagnostics", "import", "ir", "lowering", "ops", "passes", "quantize", "target",
+    "driver": {"bytecode", "devices", "diagnostics", "import", "ir", "lowering", "ops", "passes", "quantize", "target",
                "text", "typing"},
 }
 # The folders that may see LLVM.
@@ -69,7 +74,7 @@ SHARED = {
     ("kernels/codegen", "kernels/runtime/cpu_features.h"),
 }
 FILE_LINES = 900
-TOP = ["base", "serialization", "kernels", "native", "vm", "compiler", "include", "capi", "integrations", "tools", "tests",
+TOP = ["base", "serialization", "kernels", "native", "vm", "devices", "compiler", "include", "capi", "integrations", "tools", "tests",
        "benchmarks"]
 
 
@@ -166,7 +171,8 @@ class Layering(relayvm.TestCase):
 
     def test_includes_follow_the_rooms_of_the_compiler(self):
         def room(path):
-            return path.split("/")[1] if path.startswith("compiler/") else None
+            top, _, rest = path.partition("/")
+            return rest.split("/")[0] if top == "compiler" else top if top == "devices" else None
 
         wrong = [f"{path} includes {used}: {room(path)} may not use {room(used)}" for path in sources()
                  if room(path) and not TEST_ONLY.search(path)
@@ -216,6 +222,18 @@ class Layering(relayvm.TestCase):
                         wrong.append(f"{label}: {path} includes {used}; its deps name none of {sorted(owners[used])}")
         self.assert_none(sorted(set(wrong)))
 
+    def test_runtime_stands_on_no_compiler(self):
+        build, reached = Build(), set()
+        pending = ["//tools/relayvm_runtime:relayvm-run", "//capi:runtime"]
+        while pending:
+            label = pending.pop()
+            if label in reached:
+                continue
+            reached.add(label)
+            pending += build.targets.get(label, {"deps": []})["deps"]
+        self.assertIn("//devices/sim:sim_device", reached)
+        self.assert_none([label for label in sorted(reached) if label.startswith("//compiler")])
+
     def test_every_source_is_built(self):
         owned = {file for target in Build().targets.values() for file in target["files"]}
         self.assert_none([path for path in sources() if path not in owned])
@@ -226,7 +244,7 @@ class Layering(relayvm.TestCase):
         self.assert_none(long)
 
     def test_top_folders_answer_their_question(self):
-        for top in ["base", "serialization", "kernels", "native", "vm", "compiler", "tools", "tests", "benchmarks",
+        for top in ["base", "serialization", "kernels", "native", "vm", "devices", "compiler", "tools", "tests", "benchmarks",
                     "examples", "capi", "integrations"]:
             with self.subTest(top):
                 readme = os.path.join(relayvm.ROOT, top, "README.md")

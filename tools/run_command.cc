@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/npy.h"
 #include "base/status_macros.h"
+#include "devices/plugin/accelerator_library.h"
 #include "tools/key_file.h"
 #include "vm/batch.h"
 #include "vm/device/device.h"
@@ -40,6 +41,8 @@ constexpr OptionSpec kRunOptions[] = {
     {"--device", "NAME",
      "where kernels with code for a device run: one that `relayvm devices` lists (opencl:0), a kind of them (opencl), "
      "gpu (cuda or opencl), or host; several between commas"},
+    {"--device-library", "FILE.so",
+     "open an accelerator of another maker (relayvm/accelerator.h), which runs with all your rights; may be repeated"},
     {"--host-fallback", "", "run on the host what needs a device that is not there"},
     kControlOption,
     {"--allow-native", "", "run machine code of the executable; this is the default"},
@@ -215,6 +218,9 @@ absl::StatusOr<RunOptions> ReadRunOptions(const Options& options) {
     return absl::InvalidArgumentError("`--allow-native` excludes `--no-allow-native` and `--key`");
   }
   run.load.allow_native = !refuses;
+  for (const std::string& path : options.Values("--device-library")) {
+    RVM_RETURN_IF_ERROR(device::OpenAcceleratorLibrary(path));
+  }
   run.load.device = absl::StrJoin(options.Values("--device"), ",");
   run.load.host_fallback = options.Has("--host-fallback");
   return run;

@@ -33,6 +33,7 @@
 #include "compiler/import/import_options.h"
 #include "compiler/text/parser.h"
 #include "compiler/text/printer.h"
+#include "devices/plugin/accelerator_library.h"
 #include "include/relayvm/relayvm_compiler.h"
 #include "serialization/encoder.h"
 
@@ -155,6 +156,7 @@ absl::StatusOr<driver::CompileOptions> ReadOptions(const rvm_compile_options* gi
     options.native_control = control == "native";
   }
   if (read.target != nullptr) options.target = read.target;
+  if (read.device_libraries != nullptr) RVM_RETURN_IF_ERROR(device::OpenAcceleratorLibraries(read.device_libraries));
   if (read.device != nullptr) options.devices = {read.device};
   options.host_fallback = read.host_fallback != 0;
   options.batch = read.batch != 0;

@@ -54,6 +54,17 @@ TEST(CompileTest, ControlIsNativeOrBytecode) {
                "error: saw the control `fast`; expected `native` or `bytecode`\n");
 }
 
+TEST(CompileTest, DeviceLibraries) {
+  rvm_compile_options options = {.struct_size = sizeof(options)};
+  options.device_libraries = "/nowhere/libnpu.so";
+  std::string message = rvm_compilation_message(Compile(options).get());
+  EXPECT_NE(message.find("error: the accelerator library cannot be opened: /nowhere/libnpu.so"), std::string::npos)
+      << message;
+  // A caller with an older header has no such field.
+  options.struct_size -= sizeof(options.device_libraries);
+  EXPECT_NE(rvm_compilation_bytes(Compile(options).get(), nullptr), nullptr);
+}
+
 // Returns the report of a program with one product that is measured by `time`; "{}" if it fails.
 std::string QuantizeReport(int (*time)(void*, const rvm_program_bytes*, size_t, const int64_t*, const rvm_named_tensor*,
                                        double*)) {

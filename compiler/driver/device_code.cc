@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,7 +21,9 @@
 #include "compiler/lowering/opencl_source.h"
 #include "compiler/lowering/symbol_numbers.h"
 #include "compiler/ops/virtual_device.h"
-#include "compiler/target/tile_product.h"
+#include "compiler/target/accelerator.h"
+#include "compiler/target/composite.h"
+#include "devices/device_kinds.h"
 #include "kernels/codegen/ptx_compiler.h"
 #include "kernels/loops/lower.h"
 #include "kernels/loops/verify.h"
@@ -153,24 +156,27 @@ class PtxMaker : public CodeMaker {
   bool is_needed_ = false;
 };
 
-class TileMaker : public CodeMaker {
+class AcceleratorMaker : public CodeMaker {
  public:
-  using CodeMaker::CodeMaker;
+  AcceleratorMaker(bytecode::EmittedProgram& program, const target::Accelerator& accelerator)
+      : CodeMaker(program), accelerator_(accelerator), code_(accelerator.NewCode()) {}
 
   absl::StatusOr<DeviceCode::Kernel> Add(uint32_t number) override {
-    RVM_ASSIGN_OR_RETURN(std::string product, target::MakeTileProduct(number, program_.executable.kernels[number],
-                                                                      *program_.origins[number].primitive));
-    text_ += product;
+    std::optional<target::Composite> composite = target::CompositeOfKernel(
+        accelerator_.patterns(), *program_.origins[number].primitive, program_.executable.kernels[number]);
+    if (!composite) return absl::UnimplementedError("its operators fit no pattern of the device");
+    RVM_RETURN_IF_ERROR(code_->Add(number, *composite));
     return DeviceCode::Kernel{KernelId(number), Dim(0), {Dim(1)}};
   }
 
   absl::Status Finish(DeviceCode& code) override {
-    code.bytes.assign(text_.begin(), text_.end());
+    RVM_ASSIGN_OR_RETURN(code.bytes, code_->Finish());
     return absl::OkStatus();
   }
 
  private:
-  std::string text_;
+  const target::Accelerator& accelerator_;
+  std::unique_ptr<target::AcceleratorCode> code_;
 };
 
 using Makers = std::vector<std::unique_ptr<CodeMaker>>;
@@ -181,10 +187,9 @@ Makers MakePtx(bytecode::EmittedProgram& program, std::span<const codegen::PtxTa
   return makers;
 }
 
-template <typename Maker>
-Makers MakeOne(bytecode::EmittedProgram& program, std::span<const codegen::PtxTarget> /*ptx*/) {
+Makers MakeOpenCl(bytecode::EmittedProgram& program, std::span<const codegen::PtxTarget> /*ptx*/) {
   Makers makers;
-  makers.push_back(std::make_unique<Maker>(program));
+  makers.push_back(std::make_unique<OpenClMaker>(program));
   return makers;
 }
 
@@ -194,14 +199,19 @@ struct TargetMakers {
   Makers (*make)(bytecode::EmittedProgram& program, std::span<const codegen::PtxTarget> ptx);
 };
 
+// Kinds whose code is made from schedules.
 constexpr TargetMakers kMakers[] = {
     {device_contract::kPtxTarget, MakePtx},
-    {device_contract::kOpenClTarget, MakeOne<OpenClMaker>},
-    {device_contract::kTileTarget, MakeOne<TileMaker>},
+    {device_contract::kOpenClTarget, MakeOpenCl},
 };
 
 Makers MakersFor(const target::DeviceKind& kind, std::span<const codegen::PtxTarget> ptx,
                  bytecode::EmittedProgram& program) {
+  if (kind.accelerator != nullptr) {
+    Makers makers;
+    makers.push_back(std::make_unique<AcceleratorMaker>(program, *kind.accelerator));
+    return makers;
+  }
   for (const TargetMakers& row : kMakers) {
     if (row.target == kind.target) return row.make(program, ptx);
   }

@@ -25,6 +25,7 @@
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
 #include "compiler/target/device_kind.h"
+#include "devices/device_kinds.h"
 #include "serialization/device_contract.h"
 
 namespace rvm::passes {

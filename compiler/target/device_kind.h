@@ -1,45 +1,41 @@
-// The kinds of devices that kernels are compiled for, and what each can compute.
+// A kind of devices that kernels are compiled for. devices/device_kinds.h lists them.
 #ifndef RVM_COMPILER_TARGET_DEVICE_KIND_H_
 #define RVM_COMPILER_TARGET_DEVICE_KIND_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "compiler/ir/expr.h"
+#include "compiler/ir/attrs.h"
 
 namespace rvm::target {
 
+class Accelerator;  // accelerator.h
+
 struct DeviceKind {
   std::string_view name;    // "opencl"
-  std::string_view target;  // of its code (serialization/device_contract.h); "" for a kind with members
-  // Whether a typed call of an operator may be placed there; null: every call may.
-  bool (*accepts)(const ir::Call&) = nullptr;
-  bool fuses = true;  // a kernel may consist of several operators
+  std::string_view target;  // of its code, DeviceCode::target; "" for a kind with members
+  // The operators that the kind computes, and their code. Null: it computes every operator, and the driver makes its
+  // code from schedules (compiler/driver/device_code.cc).
+  const Accelerator* accelerator = nullptr;
   // The kinds for which it stands: a kernel has code for each, and runs on the first that is there.
   std::span<const std::string_view> members = {};
 };
 
-std::span<const DeviceKind> DeviceKinds();
-// Returns the kind of this name, or null.
-const DeviceKind* FindDeviceKind(std::string_view name);
-
-// Returns the kinds that code is made for: the members of `kind`, or `kind` itself.
-std::vector<const DeviceKind*> MembersOf(const DeviceKind& kind);
-// Returns true if code for `target` (serialization/device_contract.h) is made for `kind`.
-bool UsesTarget(const DeviceKind& kind, std::string_view target);
-
 // Returns the name of a place, a device of a kind: "opencl" (the first), "opencl:1".
 std::string PlaceName(const DeviceKind& kind, size_t number);
-// Returns the kind of a place, or null.
-const DeviceKind* KindOfPlace(std::string_view place);
 
 // Attribute of an operator call, and of a primitive function, that names the place where it runs; absent on the host.
 inline constexpr char kDeviceAttr[] = "device";
+// Attribute of an operator call: the number of the composite that it is part of, in its function.
+inline constexpr char kCompositeAttr[] = "composite";
 // Returns the value of kDeviceAttr; "" on the host.
 std::string_view DeviceOf(const ir::Attrs& attrs);
+// Returns the value of kCompositeAttr.
+std::optional<int64_t> CompositeOf(const ir::Attrs& attrs);
 
 }  // namespace rvm::target
 

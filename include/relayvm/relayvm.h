@@ -86,7 +86,12 @@ typedef struct {
    * ("opencl:1"), several between commas, or "host". NULL: all that are here; the first that fits each code is used. */
   const char* device;
   uint32_t host_fallback; /* not 0: without their device they run on the host; else that is RVM_UNSUPPORTED_TARGET */
-} rvm_load_options;       /* NULL: portable files only, which are safe whoever made them */
+  uint32_t reserved;
+  /* Accelerator libraries (accelerator.h), with colons between them, which the process opens for this and later
+   * programs. They run with all rights of this process. NULL: none beside those of RELAYVM_DEVICE_LIBRARIES in the
+   * environment. */
+  const char* device_libraries;
+} rvm_load_options; /* NULL: portable files only, which are safe whoever made them */
 
 /* Maps the file, which must not be changed in place as long as the program or a result lives. */
 RVM_API rvm_error* rvm_program_load_file(const char* path, const rvm_load_options* options, rvm_program** out);

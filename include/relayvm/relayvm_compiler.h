@@ -67,6 +67,9 @@ typedef struct {
   /* Functions beside their bytecode as machine code for the targets: "native"; not: "bytecode". NULL: from level 2 on,
    * for programs that loop or recur. */
   const char* control;
+  /* Accelerator libraries (accelerator.h), with colons between them, whose kinds `device` may name. NULL: none beside
+   * those of RELAYVM_DEVICE_LIBRARIES in the environment. */
+  const char* device_libraries;
 } rvm_compile_options; /* NULL: level 2, this CPU, no weights */
 
 /* Compiles a program's text. `name`, usually its path, is for messages. */

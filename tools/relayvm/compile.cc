@@ -22,6 +22,7 @@
 #include "base/status_macros.h"
 #include "compiler/passes/rewriter.h"
 #include "compiler/text/printer.h"
+#include "devices/plugin/accelerator_library.h"
 #include "serialization/encoder.h"
 #include "tools/relayvm/compile_options.h"
 #include "tools/relayvm/import.h"
@@ -41,6 +42,7 @@ constexpr OptionSpec kOptions[] = {
     kLevelOption,
     kTargetOption,
     kCompileDeviceOption,
+    kDeviceLibraryOption,
     kHostFallbackOption,
     kControlOption,
     kBatchOption,
@@ -211,6 +213,9 @@ absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options
   compile.opt_level = level[0] - '0';
   RVM_ASSIGN_OR_RETURN(std::optional<bool> wants_native, WantsNative(options));
   compile.native_control = wants_native;
+  for (const std::string& path : options.Values("--device-library")) {
+    RVM_RETURN_IF_ERROR(device::OpenAcceleratorLibrary(path));
+  }
   compile.devices = options.Values("--device");
   compile.host_fallback = options.Has("--host-fallback");
   compile.batch = options.Has("--batch");

@@ -29,6 +29,9 @@ inline constexpr OptionSpec kCompileDeviceOption = {
     "run operators on a kind of device, cuda, opencl, gpu (either of them) or sim: all, or those "
     "that a pattern names (opencl:nn.*); the first rule "
     "that fits decides, `host` is one too; may be repeated"};
+inline constexpr OptionSpec kDeviceLibraryOption = {
+    "--device-library", "FILE.so",
+    "open an accelerator of another maker (relayvm/accelerator.h), whose kind `--device` then takes; may be repeated"};
 inline constexpr OptionSpec kHostFallbackOption = {
     "--host-fallback", "", "with --device: run on the host where there is no such device, instead of refusing to run"};
 
@@ -43,7 +46,8 @@ inline constexpr OptionSpec kWithoutPassOption = {
 // Returns kInvalidArgument if no pass is named `name`.
 absl::Status CheckPassName(std::string_view name);
 
-// Reads `--params`, `-O`, `--target`, `--device`, `--host-fallback`, `--batch`, `--with-pass` and `--without-pass`.
+// Reads `--params`, `-O`, `--target`, `--device`, `--device-library`, `--host-fallback`, `--batch`, `--with-pass` and
+// `--without-pass`.
 absl::StatusOr<driver::CompileOptions> ReadCompileOptions(const Options& options);
 
 // Reports on stderr which parameters of `@main` became constants and which remain arguments, or that no tensor

@@ -9,17 +9,24 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "devices/plugin/accelerator_library.h"
+#include "tools/relayvm/compile_options.h"
 #include "tools/relayvm/verb.h"
 #include "vm/device/device.h"
 
 namespace rvm::tools {
 namespace {
 
+constexpr OptionSpec kOptions[] = {kDeviceLibraryOption};
+
 absl::Status Run(std::span<const std::string> args) {
-  RVM_ASSIGN_OR_RETURN(Options options, ParseOptions({}, args));
+  RVM_ASSIGN_OR_RETURN(Options options, ParseOptions(kOptions, args));
   if (!options.positional().empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("saw `", options.positional()[0], "`; `devices` takes no arguments"));
+  }
+  for (const std::string& path : options.Values("--device-library")) {
+    RVM_RETURN_IF_ERROR(device::OpenAcceleratorLibrary(path));
   }
   device::DeviceList list = device::FindDevices();
   for (const std::shared_ptr<device::Device>& device : list.devices) {
@@ -40,13 +47,15 @@ const Verb kDevicesVerb = {
     .name = "devices",
     .summary = "list the devices that kernels may run on",
     .usage = "",
-    .options = {},
+    .options = kOptions,
     .more = R"(
 Each line begins with the name that `--device` takes. `relayvm compile --device opencl` makes an executable with code for
 OpenCL devices: the graphics processors of all makers, and others; `--device cuda` one for NVIDIA GPUs. Their drivers
-come with them. `sim` is a simulated accelerator of products of int8, which needs no driver.
+come with them. `sim` is a simulated accelerator of products of int8, which needs no driver. RELAYVM_DEVICE_LIBRARIES in
+the environment names accelerator libraries that all programs open, with colons between them.
 
 Example:
+  relayvm devices --device-library ./libnpu.so
   relayvm compile model.relay --device opencl -o model.rvm
   relayvm-run model.rvm --device opencl:0
 )",

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "compiler/target/device_kind.h"
+#include "devices/device_kinds.h"
 #include "vm/device/choose_devices.h"
 #include "vm/device/device.h"
 
@@ -33,8 +33,8 @@ class ForeseenDevice : public device::Device {
 
 // Returns the kind of devices that run code of the target; the target itself if it is one of a newer compiler.
 std::string KindOfTarget(const std::string& target) {
-  for (const target::DeviceKind& kind : target::DeviceKinds()) {
-    if (kind.target == target) return std::string(kind.name);
+  for (const target::DeviceKind* kind : target::DeviceKinds()) {
+    if (kind->target == target) return std::string(kind->name);
   }
   return target;
 }

@@ -26,6 +26,7 @@ inline constexpr Error kAllocationFailure = -4;
 inline constexpr Error kOutOfResources = -5;
 inline constexpr Error kOutOfHostMemory = -6;
 inline constexpr Error kBuildProgramFailure = -11;
+inline constexpr Error kInvalidBufferSize = -61;
 inline constexpr Error kNoPlatform = -1001;
 inline constexpr uint64_t kAllDevices = 0xffffffff;
 inline constexpr uint32_t kDeviceGroupItems = 0x1004;

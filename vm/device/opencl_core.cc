@@ -20,7 +20,9 @@ absl::Status Core::Open() {
 
 absl::Status Core::Check(Error error, const char* what) const {
   if (error == 0) return absl::OkStatus();
-  bool is_full = error == kAllocationFailure || error == kOutOfResources || error == kOutOfHostMemory;
+  // A buffer may be larger than any that the device has room for.
+  bool is_full = error == kAllocationFailure || error == kOutOfResources || error == kOutOfHostMemory ||
+                 error == kInvalidBufferSize;
   return absl::Status(is_full ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal,
                       absl::StrCat("device ", info.id, " (", info.name, "): cl", what,
                                    is_full ? ": out of memory or resources" : "", ": OpenCL error ", error));

@@ -12,6 +12,9 @@
 // other use. Calls that need no kernel (scalar instructions, views) stay as they are, except that
 // identities become their argument: from here on the marks among them mean nothing.
 //
+// The operators of a composite, which an accelerator computes (placement/find_places.h), are a group at each level,
+// and other operators there a group each. Elsewhere:
+//
 // -O0: each operator is a group. -O1: elementwise, broadcast and injective operators join
 // their consumers, and follow one reduction or contraction. -O2: all that data connects, such as
 // a whole recurrent cell. No operator is computed twice.
@@ -102,14 +105,15 @@ class PrimitiveBuilder {
  private:
   ir::Builder At(ir::Span span) const { return {arena_, span}; }
 
-  // Returns the attributes without the device, which becomes that of the function.
+  // Returns the attributes without the device, which becomes that of the function, and without the composite.
   ir::Attrs TakeDevice(const ir::Attrs& attrs) {
     std::string_view device = target::DeviceOf(attrs);
-    if (device.empty()) return attrs;
-    device_ = device;
+    if (device.empty() && !target::CompositeOf(attrs)) return attrs;
+    if (!device.empty()) device_ = device;
     ir::Attrs others;
     for (const ir::Attr& attr : attrs.entries()) {
-      if (attr.name != target::kDeviceAttr) others.Set(attr.name, attr.value, attr.span);
+      bool is_place = attr.name == target::kDeviceAttr || attr.name == target::kCompositeAttr;
+      if (!is_place) others.Set(attr.name, attr.value, attr.span);
     }
     return others;
   }

@@ -9,6 +9,7 @@
 #include "compiler/ops/select_scalar.h"
 #include "compiler/passes/fusion/kernel_extents.h"
 #include "compiler/target/device_kind.h"
+#include "devices/device_kinds.h"
 
 namespace rvm::passes {
 
@@ -330,7 +331,7 @@ void FusionPlan::Group(const absl::flat_hash_map<const ir::Var*, ir::Var*>& rena
     group.last = i;
     if (IsAnchor(ClassOf(step))) group.anchor = i;
     groups_.push_back(std::move(group));
-    if (options_.opt_level >= 1) JoinProducers(i);
+    if (options_.opt_level >= 1 || target::CompositeOf(step.op->attrs)) JoinProducers(i);
   }
   for (uint32_t i = 0; i < groups_.size() && options_.opt_level >= 2; ++i) {
     if (groups_[i].members.size() > 1) SinkCopies(i);
@@ -368,6 +369,9 @@ void FusionPlan::JoinProducers(uint32_t step) {
 
 bool FusionPlan::MayMerge(const FusionGroup& producer, uint32_t step) const {
   const FusionGroup& consumer = groups_[steps_[step].group];
+  std::optional<int64_t> composite = target::CompositeOf(steps_[step].op->attrs);
+  std::optional<int64_t> of_producer = target::CompositeOf(steps_[producer.members[0]].op->attrs);
+  if (composite || of_producer) return composite == of_producer;
   if (producer.members.size() + consumer.members.size() > kMaxOps) return false;
   return MayShareDevice(producer, consumer) && MayMergeKinds(producer, step) && !HasOwnShapes(producer, consumer) &&
          AreOfOneLevel(producer, consumer) && IsCalledInTime(producer, step) && IsSmallEnough(producer, consumer);
@@ -384,7 +388,7 @@ bool FusionPlan::MayShareDevice(const FusionGroup& producer, const FusionGroup& 
   std::optional<std::string_view> a = DeviceOfGroup(producer), b = DeviceOfGroup(consumer);
   if (a && b && *a != *b) return false;
   const target::DeviceKind* kind = target::KindOfPlace(a.value_or(b.value_or("")));
-  return kind == nullptr || kind->fuses;
+  return kind == nullptr || kind->accelerator == nullptr;
 }
 
 bool FusionPlan::MayMergeKinds(const FusionGroup& producer, uint32_t step) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -10,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "base/abseil.h"
 #include "compiler/ops/op_def.h"
+#include "devices/plugin/accelerator_library.h"
 
 namespace rvm::passes {
 namespace {
@@ -29,14 +31,10 @@ bool Matches(std::string_view pattern, std::string_view name) {
 
 std::string KindNames() {
   std::string names = "`host`";
-  for (const target::DeviceKind& kind : target::DeviceKinds()) {
-    absl::StrAppend(&names, ", `", Abseil(kind.name), "`");
+  for (const target::DeviceKind* kind : target::DeviceKinds()) {
+    absl::StrAppend(&names, ", `", Abseil(kind->name), "`");
   }
   return names;
-}
-
-bool Accepts(const target::DeviceKind& kind, const ir::Call& call) {
-  return kind.accepts == nullptr || kind.accepts(call);
 }
 
 }  // namespace
@@ -49,8 +47,10 @@ absl::StatusOr<DeviceRules> DeviceRules::Parse(std::span<const std::string> text
       auto& [name, pattern] = parts;
       const target::DeviceKind* kind = target::FindDeviceKind(name);
       if (kind == nullptr && name != kHost) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("saw the device `", name, "`; kernels can be compiled for ", KindNames()));
+        std::string message = absl::StrCat("saw the device `", name, "`; kernels can be compiled for ", KindNames());
+        for (const std::string& error : device::OpenedAcceleratorLibraries().errors)
+          absl::StrAppend(&message, "\n  ", error);
+        return absl::InvalidArgumentError(message);
       }
       int64_t number = 0;
       if (pattern.empty() || absl::SimpleAtoi(pattern, &number)) pattern = "*";
@@ -67,26 +67,25 @@ absl::StatusOr<DeviceRules> DeviceRules::Parse(std::span<const std::string> text
   return result;
 }
 
-std::string DeviceRules::PlaceOf(const ir::Call& call) const {
-  for (const Rule& rule : rules_) {
-    if (!Matches(rule.pattern, ir::OpCallee(&call)->name)) continue;
-    if (rule.kind == nullptr) return "";
-    if (Accepts(*rule.kind, call)) return target::PlaceName(*rule.kind, 0);
+std::vector<DeviceRules::Candidate> DeviceRules::CandidatesOf(const ir::Call& call,
+                                                              const std::string* virtual_device) const {
+  std::vector<Candidate> candidates;
+  if (virtual_device == nullptr) {
+    for (const Rule& rule : rules_) {
+      if (!Matches(rule.pattern, ir::OpCallee(&call)->name)) continue;
+      if (rule.kind == nullptr) break;
+      candidates.push_back({rule.kind, 0});
+    }
+    return candidates;
   }
-  return "";
-}
-
-std::string DeviceRules::PlaceOf(const ir::Call& call, std::string_view virtual_device) const {
-  const ops::VirtualDevice& device = *ops::FindVirtualDevice(virtual_device);
-  if (device.is_host) return "";
-  size_t number = ops::NumberOfVirtualDevice(virtual_device);
+  const ops::VirtualDevice& device = *ops::FindVirtualDevice(*virtual_device);
+  if (device.is_host) return {};
+  size_t number = ops::NumberOfVirtualDevice(*virtual_device);
   for (const target::DeviceKind* kind : kinds_) {
-    if (kind->name == device.name) return Accepts(*kind, call) ? target::PlaceName(*kind, number) : "";
+    if (kind->name == device.name) return {{kind, number}};
+    candidates.push_back({kind, number});
   }
-  for (const target::DeviceKind* kind : kinds_) {
-    if (Accepts(*kind, call)) return target::PlaceName(*kind, number);
-  }
-  return "";
+  return candidates;
 }
 
 }  // namespace rvm::passes

@@ -2,18 +2,19 @@
 #ifndef RVM_COMPILER_PASSES_PLACEMENT_DEVICE_RULES_H_
 #define RVM_COMPILER_PASSES_PLACEMENT_DEVICE_RULES_H_
 
+#include <cstddef>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/ir/expr.h"
 #include "compiler/ops/virtual_device.h"
-#include "compiler/target/device_kind.h"
+#include "devices/device_kinds.h"
 
 namespace rvm::passes {
 
-// The first rule whose pattern is that of an operator, and whose device accepts the call, places it; without one it
+// The first rule whose pattern is that of an operator, and whose device computes the call, places it; without one it
 // runs on the host.
 class DeviceRules {
  public:
@@ -24,11 +25,17 @@ class DeviceRules {
 
   // Returns the devices that the program uses beside the host, as they are named first.
   std::span<const target::DeviceKind* const> kinds() const { return kinds_; }
-  // Returns the place of a typed call of an operator (target::PlaceName); "" on the host.
-  std::string PlaceOf(const ir::Call& call) const;
-  // Likewise for a call that the program marks for the virtual device of this name: the kind of this name, or, if the
-  // program is compiled for none of this name, the first that accepts the call; and the device with its number.
-  std::string PlaceOf(const ir::Call& call, std::string_view virtual_device) const;
+  // A device that may run a call, if it computes that.
+  struct Candidate {
+    const target::DeviceKind* kind;
+    size_t number;
+    bool operator==(const Candidate&) const = default;
+  };
+  // Returns the candidates for a call of an operator, the preferred one first: those of the rules that fit, up to the
+  // host. `virtual_device`: the name of the one that the program marks the call for, or null. The candidates are then
+  // those of the kind of this name, or, if the program is compiled for none of this name, of all kinds; with its
+  // number.
+  std::vector<Candidate> CandidatesOf(const ir::Call& call, const std::string* virtual_device) const;
 
  private:
   struct Rule {

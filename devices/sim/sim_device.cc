@@ -1,4 +1,4 @@
-#include "vm/device/sim_device.h"
+#include "devices/sim/sim_device.h"
 
 #include <algorithm>
 #include <atomic>
@@ -17,8 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
-#include "serialization/device_contract.h"
-#include "vm/device/tile_program.h"
+#include "devices/sim/tile_program.h"
+#include "devices/sim/tile_target.h"
 
 namespace rvm::device {
 namespace {
@@ -65,10 +65,9 @@ struct SimCode : Code {
 
 // A copy to the accelerator, or a product.
 struct Command {
-  std::span<const std::byte> from;
-  std::shared_ptr<Memory> to;
-  std::shared_ptr<Memory> a, b;  // null for a copy
-  BoundTileProduct product;
+  std::span<const std::byte> from;               // of a copy
+  BoundTileProduct product;                      // null for a copy
+  std::vector<std::shared_ptr<Memory>> tensors;  // of the product; of a copy, where it goes
 };
 
 double Now() {
@@ -85,7 +84,7 @@ class SimStream : public Stream {
     RVM_RETURN_IF_ERROR(core_->Check(SimCall::kCopyIn));
     if (static_cast<int64_t>(from.size()) > MemoryOf(to)->size)
       return core_->Invalid("a copy is bigger than its block");
-    queue_.push_back({from, MemoryOf(to), nullptr, nullptr, {}});
+    queue_.push_back({from, {}, {MemoryOf(to)}});
     return absl::OkStatus();
   }
 
@@ -116,8 +115,7 @@ class SimStream : public Stream {
       return core_->Invalid(absl::StrCat("`", product.name, "` has ", NumTiles(command.product),
                                          " tiles; expected at most ", core_->options.most_tiles));
     }
-    std::shared_ptr<Memory>* places[] = {&command.a, &command.b, &command.to};
-    for (size_t t = 0; t < 3; ++t) {
+    for (size_t t = 0; t < product.tensors.size(); ++t) {
       size_t argument = product.tensors[t].argument;
       if (argument >= args.size() || args[argument].kind != Argument::Kind::kBlock || args[argument].block == nullptr) {
         return core_->Invalid(absl::StrCat("`", product.name, "`: argument ", argument, " is no tensor"));
@@ -125,14 +123,15 @@ class SimStream : public Stream {
       if (args[argument].number != 0) {
         return core_->Invalid(absl::StrCat("`", product.name, "`: argument ", argument, " has an offset"));
       }
-      *places[t] = MemoryOf(*args[argument].block);
-      if (BytesOfTensor(command.product, t) > (*places[t])->size) {
-        return core_->Invalid(absl::StrCat("`", product.name, "`: argument ", argument, " has ", (*places[t])->size,
+      const std::shared_ptr<Memory>& memory = command.tensors.emplace_back(MemoryOf(*args[argument].block));
+      if (BytesOfTensor(command.product, t) > memory->size) {
+        return core_->Invalid(absl::StrCat("`", product.name, "`: argument ", argument, " has ", memory->size,
                                            " bytes; expected ", BytesOfTensor(command.product, t)));
       }
     }
-    if (command.to == command.a || command.to == command.b) {
-      return core_->Invalid(absl::StrCat("`", product.name, "` overwrites a factor"));
+    if (std::find(command.tensors.begin(), command.tensors.end() - 1, command.tensors.back()) !=
+        command.tensors.end() - 1) {
+      return core_->Invalid(absl::StrCat("`", product.name, "` overwrites an argument"));
     }
     queue_.push_back(std::move(command));
     return absl::OkStatus();
@@ -154,10 +153,12 @@ class SimStream : public Stream {
       queue_.pop_front();
       RVM_RETURN_IF_ERROR(core_->Check(SimCall::kRun));
       double command_began = Now();
-      if (command.a == nullptr) {
-        std::copy(command.from.begin(), command.from.end(), command.to->data.get());
+      std::vector<std::byte*> memory;
+      for (const std::shared_ptr<Memory>& tensor : command.tensors) memory.push_back(tensor->data.get());
+      if (command.product.product == nullptr) {
+        std::copy(command.from.begin(), command.from.end(), memory[0]);
       } else {
-        RunTileProduct(command.product, command.a->data.get(), command.b->data.get(), command.to->data.get());
+        RunTileProduct(command.product, memory);
       }
       NoteTime(command_began);
       if (std::chrono::steady_clock::now() - began >= time) break;
@@ -222,9 +223,13 @@ class SimDevice : public Device {
 
 }  // namespace
 
+absl::StatusOr<std::vector<std::shared_ptr<Device>>> SimDevices() {
+  return std::vector<std::shared_ptr<Device>>{MakeSimDevice()};
+}
+
 std::shared_ptr<Device> MakeSimDevice(SimOptions options) {
   auto core = std::make_shared<Core>();
-  core->info = {"sim:0", "simulated accelerator of int8 tiles", device_contract::kTileTarget, "", options.memory_bytes};
+  core->info = {"sim:0", "simulated accelerator of int8 tiles", kTileTarget, "", options.memory_bytes};
   core->options = std::move(options);
   return std::make_shared<SimDevice>(std::move(core));
 }

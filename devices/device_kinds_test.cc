@@ -1,4 +1,4 @@
-#include "compiler/target/device_kind.h"
+#include "devices/device_kinds.h"
 
 #include "gtest/gtest.h"
 #include "serialization/device_contract.h"
@@ -7,12 +7,12 @@ namespace rvm::target {
 namespace {
 
 TEST(DeviceKind, MembersAreKindsWithTargets) {
-  for (const DeviceKind& kind : DeviceKinds()) {
-    EXPECT_EQ(kind.target.empty(), !kind.members.empty()) << kind.name;
-    for (const DeviceKind* member : MembersOf(kind)) {
-      ASSERT_NE(member, nullptr) << kind.name;
-      EXPECT_FALSE(member->target.empty()) << kind.name;
-      EXPECT_TRUE(UsesTarget(kind, member->target)) << kind.name;
+  for (const DeviceKind* kind : DeviceKinds()) {
+    EXPECT_EQ(kind->target.empty(), !kind->members.empty()) << kind->name;
+    for (const DeviceKind* member : MembersOf(*kind)) {
+      ASSERT_NE(member, nullptr) << kind->name;
+      EXPECT_FALSE(member->target.empty()) << kind->name;
+      EXPECT_TRUE(UsesTarget(*kind, member->target)) << kind->name;
     }
   }
 }

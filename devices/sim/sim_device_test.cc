@@ -1,5 +1,5 @@
 // The simulated accelerator, alone and under programs; calls of it that fail.
-#include "vm/device/sim_device.h"
+#include "devices/sim/sim_device.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -40,8 +40,38 @@ axis 4 0 0 0 1
 tensor 1 int8 0 2
 axis 3 0 0 1 0
 axis 4 0 0 0 1
+store
 tensor 2 int32 0 2
 axis a4 0 1 0 0
+axis 3 0 0 1 0
+)";
+
+// The same with a bias of (3), a residual of (s0, 3) that may be broadcast, and a result of int8.
+constexpr char kLayer[] = R"(product k0_0
+loops 3 2 0 1 2
+extents a6|2 3 4
+tensor 0 int8 3 2
+axis a6 0 1 0 0
+axis 4 0 0 0 1
+tensor 1 int8 0 2
+axis 3 0 0 1 0
+axis 4 0 0 0 1
+add 1 0
+tensor 2 int32 0 1
+axis 3 0 0 1 0
+wrap int32
+multiply 1073741824 31 nearest
+plus -1
+clamp -100 100
+add 1073741824 30
+tensor 3 int8 1 2
+broadcast a6 0 1 0 0
+axis 3 0 0 1 0
+divide 2
+wrap int8
+store
+tensor 4 int8 0 2
+axis a6|2 0 1 0 0
 axis 3 0 0 1 0
 )";
 
@@ -237,10 +267,10 @@ TEST_F(SimDeviceTest, MalformedCodeIsRefused) {
                         Case{"loops 3", "loops 99", "saw `99`; expected a number from 3 to 16"},
                         Case{"2 0 1 2", "2 1 1 2", "expected columns that are not the rows"},
                         Case{"2 0 1 2", "2 0 1 1", "expected a number from 2 to 2"},
-                        Case{"int32", "int8", "saw `int8`; expected `int32`"},
+                        Case{"int32", "int64", "saw `int64`; expected one of `int8`, `uint8`, `int32`, `float32`"},
                         Case{"a4 0 1 0 0", "a4 0 1 5 0", "saw `5`; expected a number from 0 to 0"},
                         Case{"a4 0 1 0 0", "a4 0 1 0", "expected a number"},
-                        Case{"axis 3 0 0 1 0\n", "", "saw `tensor`; expected `axis`"}}) {
+                        Case{"axis 3 0 0 1 0\n", "", "saw `store`; expected `axis`"}}) {
     std::string text = kProduct;
     text.replace(text.find(c.from), std::string(c.from).size(), c.to);
     absl::Status status = Load(*device_, text);
@@ -248,6 +278,63 @@ TEST_F(SimDeviceTest, MalformedCodeIsRefused) {
     EXPECT_TRUE(absl::StrContains(status.message(), c.message)) << status;
   }
   EXPECT_TRUE(absl::StrContains(Load(*device_, "product k0_0 loops").message(), "saw its end"));
+}
+
+TEST_F(SimDeviceTest, MalformedStepsAreRefused) {
+  Connect();
+  EXPECT_TRUE(Load(*device_, kLayer).ok());
+  struct Case {
+    const char *from, *to, *message;
+  };
+  for (const Case& c : {Case{"divide 2", "divide 0", "saw `0`; expected a number from 1"},
+                        Case{"divide 2", "double 2", "saw `double`; expected a step or `store`"},
+                        Case{"nearest", "away", "saw `away`; expected `up`"},
+                        Case{"clamp -100 100", "clamp 100 -100", "saw `-100`; expected a number from 100"},
+                        Case{"31 nearest", "63 nearest", "saw `63`; expected a number from 1 to 62"},
+                        Case{"wrap int32", "wrap float32", "expected one of `int8`, `uint8`, `int32`"},
+                        Case{"wrap int8", "scale 0", "expected `scale` as the last step of a product of float32"},
+                        Case{"divide 2", "scale 0", "expected `store` behind `scale`"},
+                        Case{"tensor 4 int8", "tensor 4 float32", "expected `scale` as the last step"},
+                        Case{"broadcast a6 0 1 0 0", "broadcast a6 0 1 0 1", "saw `1`; expected a number from 0 to 0"},
+                        Case{"a6|2 3 4", "a6| 3 4", "saw `a6|`; expected a number from 0"},
+                        Case{"a6|2 3 4", "6|a 3 4", "saw `6|a`; expected a number from 0"}}) {
+    std::string text = kLayer;
+    text.replace(text.find(c.from), std::string(c.from).size(), c.to);
+    absl::Status status = Load(*device_, text);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << c.to;
+    EXPECT_TRUE(absl::StrContains(status.message(), c.message)) << status;
+  }
+}
+
+// A residual of one row serves each row of the result.
+TEST_F(SimDeviceTest, StepsFinishSums) {
+  Connect();
+  std::vector<std::string> functions = {"k0_0"};
+  auto code = device_->Load({reinterpret_cast<const uint8_t*>(kLayer), sizeof(kLayer) - 1}, functions);
+  ASSERT_TRUE(code.ok()) << code.status();
+  auto block = [&](int64_t bytes) { return *device_->Allocate(bytes); };
+  std::unique_ptr<device::Block> x = block(4), w = block(12), bias = block(12), residual = block(3), y = block(6);
+  std::unique_ptr<device::Stream> stream = *device_->NewStream(false);
+  const int8_t x_data[] = {4, 5, 6, 7}, w_data[] = {1, 0, 0, 0, 0, 1, 0, 0, 1, 1, 1, 127}, residual_data[] = {5, 6, 7};
+  const int32_t bias_data[] = {0, -5, 1};
+  auto copy = [&](const device::Block& to, const auto& from) {
+    EXPECT_TRUE(stream->CopyIn(to, std::as_bytes(std::span(from))).ok());
+  };
+  copy(*x, x_data);
+  copy(*w, w_data);
+  copy(*bias, bias_data);
+  copy(*residual, residual_data);
+  Argument args[] = {Argument::Of(x.get()),        Argument::Of(w.get()), Argument::Of(bias.get()),
+                     Argument::Of(residual.get()), Argument::Of(y.get()), Argument::Of(nullptr),
+                     Argument::Of(uint64_t{1})};
+  ASSERT_TRUE(stream->Launch(**code, 0, args, 1).ok());
+  int8_t result[6];
+  ASSERT_TRUE(stream->CopyOut(std::as_writable_bytes(std::span(result)), *y).ok());
+  // x - 3 is (1, 2, 3, 4); sums 1, 2, 514; biased 1, -3, 515; halved, away from 0: 1, -2, 258; less 1, clamped: 0, -3,
+  // 100; with residuals less 1: 4, 2, 106; halved. The second row lies outside of x, and has sums of 0.
+  EXPECT_EQ(std::vector<int8_t>(result, result + 3), (std::vector<int8_t>{2, 1, 53}));
+  // Biased 0, -5, 1; halved: 0, -3, 1; less 1: -1, -4, 0; with residuals: 3, 1, 6; halved.
+  EXPECT_EQ(std::vector<int8_t>(result + 3, result + 6), (std::vector<int8_t>{1, 0, 3}));
 }
 
 TEST_F(SimDeviceTest, LoopsWithoutEndAreRefused) {
@@ -272,15 +359,18 @@ TEST_F(SimDeviceTest, MutatedCodeStaysWithinItsTensors) {
   std::mt19937 random(7);
   int accepted = 0;
   for (int i = 0; i < 20000; ++i) {
-    std::string text = kProduct;
+    bool is_layer = i % 2 == 1;
+    std::string text = is_layer ? kLayer : kProduct;
     for (uint32_t n = 0; n <= random() % 3; ++n) text[random() % text.size()] = "0123456789 -aint\n"[random() % 17];
     std::vector<std::string> functions = {"k0_0"};
     auto code = device_->Load({reinterpret_cast<const uint8_t*>(text.data()), text.size()}, functions);
     if (!code.ok()) continue;
-    std::unique_ptr<device::Block> a = *device_->Allocate(8), b = *device_->Allocate(12), c = *device_->Allocate(24);
+    std::unique_ptr<device::Block> a = *device_->Allocate(8), b = *device_->Allocate(12), c = *device_->Allocate(24),
+                                   d = *device_->Allocate(6), e = *device_->Allocate(6);
     std::unique_ptr<device::Stream> stream = *device_->NewStream(false);
-    Argument args[] = {Argument::Of(a.get()), Argument::Of(b.get()), Argument::Of(c.get()), Argument::Of(nullptr),
-                       Argument::Of(uint64_t{2})};
+    std::vector<Argument> args = {Argument::Of(a.get()), Argument::Of(b.get()), Argument::Of(c.get())};
+    if (is_layer) args.insert(args.end(), {Argument::Of(d.get()), Argument::Of(e.get())});
+    args.insert(args.end(), {Argument::Of(nullptr), Argument::Of(uint64_t{2})});
     if (stream->Launch(**code, 0, args, 1).ok() && stream->WaitFor(device::Stream::kForever).ok()) ++accepted;
   }
   EXPECT_GT(accepted, 50);
