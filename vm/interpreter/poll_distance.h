@@ -13,7 +13,7 @@ class PollDistance {
  public:
   static constexpr int64_t kFirst = 1024;
   static constexpr int64_t kMin = 64;
-  static constexpr int64_t kMax = 16384;
+  static constexpr int64_t kMax = 8192;
 
   // Starts a run.
   void Begin() {
