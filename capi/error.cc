@@ -12,7 +12,7 @@
 #include "base/version.h"
 #include "capi/handles.h"
 #include "serialization/format.h"
-#include "vm/limit.h"
+#include "vm/limits/limit.h"
 
 namespace rvm::capi {
 namespace {

@@ -18,7 +18,7 @@
 #include "capi/handles.h"
 #include "capi/sized_struct.h"
 #include "capi/tensor.h"
-#include "vm/value_text.h"
+#include "vm/values/value_text.h"
 
 namespace rvm::capi {
 namespace {

@@ -15,8 +15,8 @@
 #include "kernels/codegen/kernel_compiler.h"
 #include "native/control_compiler.h"
 #include "serialization/assembler.h"
-#include "vm/limit.h"
-#include "vm/link_info.h"
+#include "vm/limits/limit.h"
+#include "vm/link/link_info.h"
 #include "vm/machine.h"
 
 namespace rvm::native {

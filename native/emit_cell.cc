@@ -11,7 +11,7 @@
 namespace rvm::native {
 namespace {
 
-// HeapLayout::bytes (vm/link_info.cc) of a cell that is no reference.
+// HeapLayout::bytes (vm/link/link_info.cc) of a cell that is no reference.
 int64_t CellBytes(size_t fields) { return kRvmFieldsOffset + 8 * static_cast<int64_t>(std::max<size_t>(1, fields)); }
 
 int64_t FieldOffset(size_t field) { return kRvmFieldsOffset + 8 * static_cast<int64_t>(field); }

@@ -30,7 +30,7 @@
 #include "serialization/assembler.h"
 #include "serialization/isa/isa.h"
 #include "vm/machine.h"
-#include "vm/value_text.h"
+#include "vm/values/value_text.h"
 
 namespace rvm::native {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/npy.h"
 #include "base/status_macros.h"
 #include "base/value.h"
-#include "vm/value_text.h"
+#include "vm/values/value_text.h"
 
 namespace rvm::tools {
 namespace {

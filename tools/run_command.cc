@@ -20,7 +20,7 @@
 #include "tools/key_file.h"
 #include "vm/batch.h"
 #include "vm/device/device.h"
-#include "vm/limit.h"
+#include "vm/limits/limit.h"
 
 namespace rvm::tools {
 namespace {

@@ -23,7 +23,7 @@
 #include "serialization/isa/isa.h"
 #include "vm/machine.h"
 #include "vm/profiler/profiler.h"
-#include "vm/value_text.h"
+#include "vm/values/value_text.h"
 
 namespace rvm::vm {
 namespace {

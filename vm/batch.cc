@@ -18,7 +18,7 @@
 #include "vm/interpreter/native_stack.h"
 #include "vm/interpreter/pending_calls.h"
 #include "vm/interpreter/thread_pool.h"
-#include "vm/link_info.h"
+#include "vm/link/link_info.h"
 
 namespace rvm::vm {
 namespace {

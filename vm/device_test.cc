@@ -26,10 +26,10 @@
 #include "gtest/gtest.h"
 #include "serialization/assembler.h"
 #include "serialization/verifier.h"
-#include "vm/device_program.h"
 #include "vm/interpreter/device_lane.h"
 #include "vm/interpreter/run_control.h"
-#include "vm/limit.h"
+#include "vm/limits/limit.h"
+#include "vm/link/device_program.h"
 #include "vm/machine.h"
 #include "vm/profiler/profiler.h"
 

@@ -20,7 +20,7 @@
 #include "kernels/codegen/kernel_compiler.h"
 #include "native/control_compiler.h"
 #include "serialization/assembler.h"
-#include "vm/limit.h"
+#include "vm/limits/limit.h"
 #include "vm/machine.h"
 #include "vm/profiler/profiler.h"
 

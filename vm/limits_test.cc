@@ -19,7 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "serialization/encoder.h"
-#include "vm/limit.h"
+#include "vm/limits/limit.h"
 #include "vm/machine.h"
 #include "vm/testing/program_builder.h"
 

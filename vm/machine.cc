@@ -12,14 +12,14 @@
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "base/status_macros.h"
-#include "vm/convert_value.h"
-#include "vm/equal_extents.h"
-#include "vm/host_functions.h"
 #include "vm/interpreter/device_tensors.h"
 #include "vm/interpreter/interpreter.h"
-#include "vm/limit.h"
-#include "vm/link_info.h"
+#include "vm/limits/limit.h"
+#include "vm/link/equal_extents.h"
+#include "vm/link/link_info.h"
 #include "vm/profiler/profiler.h"
+#include "vm/values/convert_value.h"
+#include "vm/values/host_functions.h"
 
 namespace rvm::vm {
 

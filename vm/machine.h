@@ -131,7 +131,7 @@ class Machine {
   // Runs an entry to its value. Arguments are checked against the entry's types and the extents that they share:
   // kInvalidArgument says which argument, what was seen and what is expected. Errors of the
   // program (failed match, shape check) carry a Relay backtrace; kResourceExhausted for limits of
-  // memory, stack and fuel, kDeadlineExceeded for time (vm/limit.h tells which), kCancelled after Cancel or by
+  // memory, stack and fuel, kDeadlineExceeded for time (vm/limits/limit.h tells which), kCancelled after Cancel or by
   // `options.poll`; kInvalidArgument in the child of a fork. After any error the machine is empty and may be used
   // again, but the functions that earlier runs gave are gone.
   //

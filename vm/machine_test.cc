@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "vm/limit.h"
+#include "vm/limits/limit.h"
 #include "vm/testing/program_builder.h"
 
 namespace rvm::vm {

@@ -19,9 +19,9 @@
 #include "kernels/runtime/cpu_features.h"
 #include "serialization/decoder.h"
 #include "vm/device/choose_devices.h"
-#include "vm/device_program.h"
 #include "vm/interpreter/native_code.h"
-#include "vm/link_info.h"
+#include "vm/link/device_program.h"
+#include "vm/link/link_info.h"
 #include "vm/machine.h"
 
 namespace rvm::vm {

@@ -20,8 +20,8 @@
 #include "gtest/gtest.h"
 #include "serialization/assembler.h"
 #include "serialization/verifier.h"
-#include "vm/device_program.h"
-#include "vm/limit.h"
+#include "vm/limits/limit.h"
+#include "vm/link/device_program.h"
 #include "vm/machine.h"
 
 namespace rvm::vm {

@@ -28,9 +28,9 @@
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/random_arguments.h"
 #include "tests/fuzz/sections.h"
-#include "vm/device_program.h"
 #include "vm/forecast/memory_forecast.h"
-#include "vm/link_info.h"
+#include "vm/link/device_program.h"
+#include "vm/link/link_info.h"
 #include "vm/machine.h"
 
 namespace rvm::fuzz {

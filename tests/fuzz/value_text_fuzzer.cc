@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/check.h"
-#include "vm/value_text.h"
+#include "vm/values/value_text.h"
 
 namespace rvm {
 namespace {

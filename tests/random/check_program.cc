@@ -30,7 +30,7 @@
 #include "compiler/text/printer.h"
 #include "vm/batch.h"
 #include "vm/forecast/memory_forecast.h"
-#include "vm/link_info.h"
+#include "vm/link/link_info.h"
 #include "vm/machine.h"
 
 namespace rvm::random_programs {

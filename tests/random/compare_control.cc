@@ -10,8 +10,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tests/random/check_program.h"
-#include "vm/limit.h"
-#include "vm/link_info.h"
+#include "vm/limits/limit.h"
+#include "vm/link/link_info.h"
 #include "vm/machine.h"
 
 namespace rvm::random_programs {

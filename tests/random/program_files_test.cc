@@ -15,9 +15,9 @@
 #include "base/long_tests.h"
 #include "compiler/driver/compile.h"
 #include "tests/random/check_program.h"
-#include "vm/link_info.h"
+#include "vm/link/link_info.h"
 #include "vm/machine.h"
-#include "vm/value_text.h"
+#include "vm/values/value_text.h"
 
 namespace rvm::random_programs {
 namespace {

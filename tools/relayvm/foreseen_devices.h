@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "serialization/executable.h"
-#include "vm/device_program.h"
+#include "vm/link/device_program.h"
 
 namespace rvm::tools {
 

@@ -37,7 +37,7 @@
 #include "tools/relayvm/program_graph.h"
 #include "tools/relayvm/verb.h"
 #include "tools/relayvm/watched_run.h"
-#include "vm/link_info.h"
+#include "vm/link/link_info.h"
 #include "vm/profiler/profile_report.h"
 
 namespace rvm::tools {

@@ -14,7 +14,7 @@
 #include "vm/forecast/path.h"
 #include "vm/forecast/waiting_calls.h"
 #include "vm/interpreter/pending_calls.h"
-#include "vm/link_info.h"
+#include "vm/link/link_info.h"
 
 namespace rvm::vm {
 namespace {

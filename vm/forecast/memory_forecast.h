@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "serialization/verifier.h"
-#include "vm/device_program.h"
+#include "vm/link/device_program.h"
 
 namespace rvm::vm {
 

@@ -15,7 +15,7 @@
 #include "base/dim.h"
 #include "serialization/isa/isa.h"
 #include "vm/forecast/memory_forecast.h"
-#include "vm/link_info.h"
+#include "vm/link/link_info.h"
 
 namespace rvm::vm::forecast {
 

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "serialization/isa/isa.h"
-#include "vm/link_info.h"
+#include "vm/link/link_info.h"
 
 namespace rvm::vm::forecast {
 

@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "vm/device/block_bytes.h"
-#include "vm/limit.h"
+#include "vm/limits/limit.h"
 #include "vm/memory/heap.h"
 
 namespace rvm::vm {

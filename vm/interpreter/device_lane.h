@@ -17,9 +17,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "vm/device_program.h"
 #include "vm/interpreter/run_control.h"
-#include "vm/limit.h"
+#include "vm/limits/limit.h"
+#include "vm/link/device_program.h"
 #include "vm/profiler/profiler.h"
 
 namespace rvm::vm {

@@ -15,8 +15,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "vm/device_program.h"
 #include "vm/interpreter/device_lane.h"
+#include "vm/link/device_program.h"
 #include "vm/memory/heap.h"
 
 namespace rvm::vm {

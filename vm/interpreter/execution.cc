@@ -12,7 +12,7 @@
 #include "vm/interpreter/operands.h"
 #include "vm/interpreter/pending_calls.h"
 #include "vm/interpreter/scalar_cast.h"
-#include "vm/limit.h"
+#include "vm/limits/limit.h"
 
 namespace rvm::vm {
 namespace {

@@ -28,7 +28,7 @@
 #include "vm/interpreter/poll_distance.h"
 #include "vm/interpreter/register_stack.h"
 #include "vm/interpreter/run_control.h"
-#include "vm/link_info.h"
+#include "vm/link/link_info.h"
 #include "vm/memory/arena.h"
 #include "vm/memory/heap.h"
 #include "vm/profiler/profiler.h"

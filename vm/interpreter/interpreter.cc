@@ -14,7 +14,7 @@
 #include "vm/interpreter/exec_scalar.h"
 #include "vm/interpreter/exec_tensor.h"
 #include "vm/interpreter/execution.h"
-#include "vm/limit.h"
+#include "vm/limits/limit.h"
 
 namespace rvm::vm {
 namespace {

@@ -12,7 +12,7 @@
 #include "serialization/executable.h"
 #include "vm/interpreter/pending_calls.h"
 #include "vm/interpreter/run_control.h"
-#include "vm/link_info.h"
+#include "vm/link/link_info.h"
 #include "vm/memory/heap.h"
 
 namespace rvm::vm {

@@ -25,7 +25,7 @@
 #include "vm/interpreter/pending_calls.h"
 #include "vm/interpreter/run_control.h"
 #include "vm/interpreter/thread_pool.h"
-#include "vm/link_info.h"
+#include "vm/link/link_info.h"
 #include "vm/memory/heap.h"
 #include "vm/profiler/profiler.h"
 

@@ -14,7 +14,7 @@
 #include "vm/interpreter/dispatch.h"
 #include "vm/interpreter/kernel_caller.h"
 #include "vm/interpreter/scalar_cast.h"
-#include "vm/limit.h"
+#include "vm/limits/limit.h"
 
 namespace rvm::vm {
 

@@ -11,7 +11,7 @@
 #include "kernels/runtime/imports.h"
 #include "kernels/runtime/kernel_library.h"
 #include "serialization/executable.h"
-#include "vm/link_info.h"
+#include "vm/link/link_info.h"
 
 namespace rvm::vm {
 

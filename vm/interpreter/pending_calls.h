@@ -27,7 +27,7 @@
 #include <span>
 #include <vector>
 
-#include "vm/link_info.h"
+#include "vm/link/link_info.h"
 #include "vm/memory/heap.h"
 #include "vm/memory/object.h"
 

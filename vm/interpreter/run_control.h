@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "vm/interpreter/native_stack.h"
 #include "vm/interpreter/watchdog.h"
-#include "vm/limit.h"
-#include "vm/stop_signal.h"
+#include "vm/limits/limit.h"
+#include "vm/limits/stop_signal.h"
 
 namespace rvm::vm {
 

@@ -10,7 +10,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "vm/stop_signal.h"
+#include "vm/limits/stop_signal.h"
 
 namespace rvm::vm {
 

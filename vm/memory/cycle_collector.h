@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <span>
 
+#include "vm/limits/stop_signal.h"
 #include "vm/memory/object.h"
-#include "vm/stop_signal.h"
 
 namespace rvm::vm {
 

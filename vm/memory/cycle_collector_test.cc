@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
+#include "vm/limits/stop_signal.h"
 #include "vm/memory/heap.h"
-#include "vm/stop_signal.h"
 
 namespace rvm::vm {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "vm/limit.h"
+#include "vm/limits/limit.h"
 #include "vm/memory/system_memory.h"
 
 namespace rvm::vm {

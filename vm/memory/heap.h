@@ -16,9 +16,9 @@
 
 #include "absl/status/status.h"
 #include "kernels/abi/machine_abi.h"
+#include "vm/limits/stop_signal.h"
 #include "vm/memory/cycle_collector.h"
 #include "vm/memory/object.h"
-#include "vm/stop_signal.h"
 
 namespace rvm::vm {
 

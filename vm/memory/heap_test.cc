@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/data_type.h"
+#include "vm/limits/stop_signal.h"
 #include "vm/memory/system_memory.h"
-#include "vm/stop_signal.h"
 
 namespace rvm::vm {
 namespace {

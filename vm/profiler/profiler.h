@@ -22,7 +22,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "kernels/abi/kernel_abi.h"
 #include "serialization/isa/isa.h"
-#include "vm/link_info.h"
+#include "vm/link/link_info.h"
 #include "vm/memory/heap.h"
 #include "vm/profiler/profile.h"
 #include "vm/profiler/result_sink.h"

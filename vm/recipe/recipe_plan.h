@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "serialization/executable.h"
-#include "vm/dim_program.h"
+#include "vm/link/dim_program.h"
 #include "vm/recipe/lane_functions.h"
 
 namespace rvm::vm {

@@ -1,4 +1,4 @@
-#include "vm/product_program.h"
+#include "vm/link/product_program.h"
 
 #include <cstddef>
 #include <utility>

@@ -1,6 +1,6 @@
 // Arguments as people write them: Relay values, read with the type of the parameter in hand.
-#ifndef RVM_VM_VALUE_TEXT_H_
-#define RVM_VM_VALUE_TEXT_H_
+#ifndef RVM_VM_VALUES_VALUE_TEXT_H_
+#define RVM_VM_VALUES_VALUE_TEXT_H_
 
 #include <span>
 #include <string_view>
@@ -24,4 +24,4 @@ absl::StatusOr<std::vector<Value>> ParseValueTexts(const Executable& executable,
 
 }  // namespace rvm::vm
 
-#endif  // RVM_VM_VALUE_TEXT_H_
+#endif  // RVM_VM_VALUES_VALUE_TEXT_H_

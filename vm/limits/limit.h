@@ -1,7 +1,7 @@
 // Errors that end a run beside those of the program itself: limits of the machine and failures of devices. The status
 // tells them apart.
-#ifndef RVM_VM_LIMIT_H_
-#define RVM_VM_LIMIT_H_
+#ifndef RVM_VM_LIMITS_LIMIT_H_
+#define RVM_VM_LIMITS_LIMIT_H_
 
 #include <cstdint>
 #include <optional>
@@ -31,4 +31,4 @@ std::string BytesText(int64_t bytes);
 
 }  // namespace rvm::vm
 
-#endif  // RVM_VM_LIMIT_H_
+#endif  // RVM_VM_LIMITS_LIMIT_H_

@@ -1,6 +1,6 @@
 // DeviceProgram: the code of an executable for devices, loaded. Computed once per Program, shared by its machines.
-#ifndef RVM_VM_DEVICE_PROGRAM_H_
-#define RVM_VM_DEVICE_PROGRAM_H_
+#ifndef RVM_VM_LINK_DEVICE_PROGRAM_H_
+#define RVM_VM_LINK_DEVICE_PROGRAM_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -13,8 +13,8 @@
 #include "absl/status/statusor.h"
 #include "serialization/executable.h"
 #include "vm/device/device.h"
-#include "vm/dim_program.h"
-#include "vm/product_program.h"
+#include "vm/link/dim_program.h"
+#include "vm/link/product_program.h"
 
 namespace rvm::vm {
 
@@ -71,4 +71,4 @@ absl::StatusOr<std::unique_ptr<const DeviceProgram>> LoadDeviceProgram(const Exe
 
 }  // namespace rvm::vm
 
-#endif  // RVM_VM_DEVICE_PROGRAM_H_
+#endif  // RVM_VM_LINK_DEVICE_PROGRAM_H_

@@ -1,7 +1,7 @@
 // LinkInfo: an executable in the form that the interpreter needs. Computed once per
 // Program, shared by all machines.
-#ifndef RVM_VM_LINK_INFO_H_
-#define RVM_VM_LINK_INFO_H_
+#ifndef RVM_VM_LINK_LINK_INFO_H_
+#define RVM_VM_LINK_LINK_INFO_H_
 
 #include <cstdint>
 #include <limits>
@@ -14,9 +14,9 @@
 #include "absl/status/statusor.h"
 #include "kernels/abi/kernel_abi.h"
 #include "serialization/executable.h"
-#include "vm/device_program.h"
-#include "vm/dim_program.h"
-#include "vm/equal_extents.h"
+#include "vm/link/device_program.h"
+#include "vm/link/dim_program.h"
+#include "vm/link/equal_extents.h"
 #include "vm/memory/heap.h"
 #include "vm/memory/object.h"
 #include "vm/recipe/recipe_plan.h"
@@ -131,4 +131,4 @@ inline bool IsPointerType(const Executable& executable, TypeId type) {
 
 }  // namespace rvm::vm
 
-#endif  // RVM_VM_LINK_INFO_H_
+#endif  // RVM_VM_LINK_LINK_INFO_H_

@@ -1,7 +1,7 @@
 // HostFunctions: the functions that cross the border of a machine: those of the host that its program calls, and the
 // closures of its heap that the host holds.
-#ifndef RVM_VM_HOST_FUNCTIONS_H_
-#define RVM_VM_HOST_FUNCTIONS_H_
+#ifndef RVM_VM_VALUES_HOST_FUNCTIONS_H_
+#define RVM_VM_VALUES_HOST_FUNCTIONS_H_
 
 #include <cstdint>
 #include <functional>
@@ -14,10 +14,10 @@
 #include "absl/status/statusor.h"
 #include "base/value.h"
 #include "serialization/executable.h"
-#include "vm/convert_value.h"
 #include "vm/interpreter/interpreter.h"
-#include "vm/link_info.h"
+#include "vm/link/link_info.h"
 #include "vm/profiler/profiler.h"
+#include "vm/values/convert_value.h"
 
 namespace rvm::vm {
 
@@ -95,4 +95,4 @@ class HeldClosure : public FunctionObject {
 
 }  // namespace rvm::vm
 
-#endif  // RVM_VM_HOST_FUNCTIONS_H_
+#endif  // RVM_VM_VALUES_HOST_FUNCTIONS_H_

@@ -1,4 +1,4 @@
-#include "vm/limit.h"
+#include "vm/limits/limit.h"
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"

@@ -1,7 +1,7 @@
 // StopSignal: whether a run must stop, and why. Any thread may raise it; long operations poll it. It also asks the
 // run's own thread to look after its owner (RunControl::Poll), which does not stop kernels.
-#ifndef RVM_VM_STOP_SIGNAL_H_
-#define RVM_VM_STOP_SIGNAL_H_
+#ifndef RVM_VM_LIMITS_STOP_SIGNAL_H_
+#define RVM_VM_LIMITS_STOP_SIGNAL_H_
 
 #include <atomic>
 #include <cstdint>
@@ -70,4 +70,4 @@ class StopWatcher {
 
 }  // namespace rvm::vm
 
-#endif  // RVM_VM_STOP_SIGNAL_H_
+#endif  // RVM_VM_LIMITS_STOP_SIGNAL_H_

@@ -1,4 +1,4 @@
-#include "vm/host_functions.h"
+#include "vm/values/host_functions.h"
 
 #include <mutex>
 #include <string>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "base/status_macros.h"
-#include "vm/limit.h"
+#include "vm/limits/limit.h"
 
 namespace rvm::vm {
 

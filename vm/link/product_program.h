@@ -1,6 +1,6 @@
 // ProductProgram: a DeviceProduct, compiled for evaluation on every call.
-#ifndef RVM_VM_PRODUCT_PROGRAM_H_
-#define RVM_VM_PRODUCT_PROGRAM_H_
+#ifndef RVM_VM_LINK_PRODUCT_PROGRAM_H_
+#define RVM_VM_LINK_PRODUCT_PROGRAM_H_
 
 #include <cstdint>
 #include <optional>
@@ -9,7 +9,7 @@
 
 #include "serialization/executable.h"
 #include "vm/device/device.h"
-#include "vm/dim_program.h"
+#include "vm/link/dim_program.h"
 
 namespace rvm::vm {
 
@@ -36,4 +36,4 @@ class ProductProgram {
 
 }  // namespace rvm::vm
 
-#endif  // RVM_VM_PRODUCT_PROGRAM_H_
+#endif  // RVM_VM_LINK_PRODUCT_PROGRAM_H_

@@ -1,4 +1,4 @@
-#include "vm/dim_program.h"
+#include "vm/link/dim_program.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "vm/link_info.h"
+#include "vm/link/link_info.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "vm/value_text.h"
+#include "vm/values/value_text.h"
 
 #include <algorithm>
 #include <cctype>

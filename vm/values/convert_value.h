@@ -1,13 +1,13 @@
 // Converts values into and out of a machine. Both functions call `poll` regularly; its error ends the conversion.
-#ifndef RVM_VM_CONVERT_VALUE_H_
-#define RVM_VM_CONVERT_VALUE_H_
+#ifndef RVM_VM_VALUES_CONVERT_VALUE_H_
+#define RVM_VM_VALUES_CONVERT_VALUE_H_
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/value.h"
 #include "serialization/executable.h"
-#include "vm/link_info.h"
+#include "vm/link/link_info.h"
 #include "vm/memory/heap.h"
 #include "vm/profiler/profiler.h"
 
@@ -40,4 +40,4 @@ absl::StatusOr<Value> ExportValue(const Executable& executable, Heap& heap, Slot
 
 }  // namespace rvm::vm
 
-#endif  // RVM_VM_CONVERT_VALUE_H_
+#endif  // RVM_VM_VALUES_CONVERT_VALUE_H_

@@ -1,4 +1,4 @@
-#include "vm/convert_value.h"
+#include "vm/values/convert_value.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -17,7 +17,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "vm/interpreter/scalar_cast.h"
-#include "vm/stop_signal.h"
+#include "vm/limits/stop_signal.h"
 
 namespace rvm::vm {
 namespace {

@@ -1,4 +1,4 @@
-#include "vm/equal_extents.h"
+#include "vm/link/equal_extents.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,6 @@
 // DimProgram: a Dim over a kernel's symbols, compiled for evaluation on every call.
-#ifndef RVM_VM_DIM_PROGRAM_H_
-#define RVM_VM_DIM_PROGRAM_H_
+#ifndef RVM_VM_LINK_DIM_PROGRAM_H_
+#define RVM_VM_LINK_DIM_PROGRAM_H_
 
 #include <cstdint>
 #include <optional>
@@ -43,4 +43,4 @@ class DimProgram {
 
 }  // namespace rvm::vm
 
-#endif  // RVM_VM_DIM_PROGRAM_H_
+#endif  // RVM_VM_LINK_DIM_PROGRAM_H_

@@ -1,7 +1,7 @@
 // EqualExtents: extents of an entry's arguments that share a name, as `n` in
 // `fn (%x: Tensor[(n, 3), float32], %y: Tensor[(n), int32])`.
-#ifndef RVM_VM_EQUAL_EXTENTS_H_
-#define RVM_VM_EQUAL_EXTENTS_H_
+#ifndef RVM_VM_LINK_EQUAL_EXTENTS_H_
+#define RVM_VM_LINK_EQUAL_EXTENTS_H_
 
 #include <cstdint>
 #include <span>
@@ -29,4 +29,4 @@ absl::Status CheckEqualExtents(const Entry& entry, std::span<const EqualExtents>
 
 }  // namespace rvm::vm
 
-#endif  // RVM_VM_EQUAL_EXTENTS_H_
+#endif  // RVM_VM_LINK_EQUAL_EXTENTS_H_

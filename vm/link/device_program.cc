@@ -1,4 +1,4 @@
-#include "vm/device_program.h"
+#include "vm/link/device_program.h"
 
 #include <algorithm>
 #include <optional>
@@ -11,7 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "serialization/device_contract.h"
-#include "vm/limit.h"
+#include "vm/limits/limit.h"
 
 namespace rvm::vm {
 namespace {
