@@ -1,4 +1,3 @@
-// Kernel calls: buffers, shapes, results.
 #include "vm/interpreter/kernel_caller.h"
 
 #include <algorithm>
@@ -10,20 +9,13 @@
 #include "base/status_macros.h"
 #include "vm/interpreter/dispatch.h"
 #include "vm/interpreter/scalar_cast.h"
+#include "vm/limits/limit.h"
 #include "vm/recipe/run_recipe.h"
 
 namespace rvm::vm {
 namespace {
 
-std::string Describe(const KernelInfo& kernel) { return absl::StrCat("kernel `", kernel.desc->name, "`"); }
-
-absl::Status TooLarge(const KernelInfo& kernel) {
-  return absl::InvalidArgumentError(absl::StrCat("an extent of ", Describe(kernel), " is too large"));
-}
-
 static_assert(Heap::kTensorHeaderBytes == kPlannedHeaderBytes && sizeof(Tensor) <= kPlannedHeaderBytes);
-
-size_t HeaderSlots(const Literal& literal) { return sizeof(Tensor) / sizeof(Slot) + literal.shape().size(); }
 
 }  // namespace
 
@@ -32,6 +24,7 @@ KernelCaller::KernelCaller(const Executable& executable, const LinkInfo& link, H
     : kernels_(link.kernels.data()),
       buffers_(link.max_kernel_tensors + 1),
       symbols_(link.max_symbols),
+      constants_(executable.constants),
       moved_(link.max_kernel_tensors + 1),
       scalars_(link.max_kernel_tensors + 1),
       results_(link.max_kernel_tensors + 1),
@@ -49,7 +42,7 @@ KernelCaller::KernelCaller(const Executable& executable, const LinkInfo& link, H
   if (pool_ != nullptr) context_.parallel_for = RunInPool;
   context_.runtime = this;
   if (link.device != nullptr) {
-    device_ = std::make_unique<DeviceTensors>(*link.device, heap, memory_limit_bytes, control, profiler);
+    device_ = std::make_unique<DeviceCaller>(*link.device, constants_, heap, control, profiler, memory_limit_bytes);
   }
   if (share.queue != nullptr) {
     pending_ = share.queue;
@@ -57,28 +50,6 @@ KernelCaller::KernelCaller(const Executable& executable, const LinkInfo& link, H
   } else if (link.has_batches) {
     own_pending_ = std::make_unique<PendingCalls>(link.kernels, /*is_for_one_run=*/true);
     pending_ = own_pending_.get();
-  }
-  MakeConstants(executable.constants);
-}
-
-void KernelCaller::MakeConstants(const std::vector<Literal>& constants) {
-  size_t slots = 0;
-  for (const Literal& literal : constants) slots += HeaderSlots(literal);
-  constant_headers_ = std::make_unique<Slot[]>(slots + 1);
-  Slot* place = constant_headers_.get();
-  for (const Literal& literal : constants) {
-    auto* tensor = reinterpret_cast<Tensor*>(place);
-    tensor->object = {kImmortal, 0, kTensorLayout};
-    tensor->dtype = literal.dtype();
-    tensor->rank = static_cast<uint16_t>(literal.rank());
-    tensor->storage = TensorStorage::kBorrowed;
-    tensor->inline_dims = true;
-    tensor->data = const_cast<std::byte*>(literal.data());  // never an output
-    tensor->owner = nullptr;
-    tensor->dims = tensor->dims_after_header();
-    std::copy(literal.shape().begin(), literal.shape().end(), tensor->dims_after_header());
-    constants_.push_back(tensor);
-    place += HeaderSlots(literal);
   }
 }
 
@@ -99,8 +70,7 @@ void KernelCaller::BindArgs(const Call& call, Slot* r) {
   if (!call.kernel->has_scalars) return BindTensors(call.args, call.num_args, r);
   for (uint32_t i = 0; i < call.num_args; ++i) {
     uint16_t arg = call.args[i];
-    bool in_register = call.kernel->params[i].scalar && (arg & kConstantArg) == 0;
-    buffers_[i] = in_register ? static_cast<void*>(&r[arg]) : ArgTensor(arg, r)->data;
+    buffers_[i] = call.IsInRegister(i) ? static_cast<void*>(&r[arg]) : ArgTensor(arg, r)->data;
   }
   NoteMoved(call.args, call.num_args, r);
 }
@@ -196,16 +166,11 @@ absl::Status KernelCaller::KernelError(const KernelInfo& kernel, int32_t code) c
   return absl::InternalError(absl::StrCat(Describe(kernel), " failed with code ", code));
 }
 
-absl::Status KernelCaller::OutOfMemory() const {
-  RVM_RETURN_IF_ERROR(control_.Poll());
-  return heap_.OutOfMemory();
-}
-
 void KernelCaller::Reset() {
   workspace_ = nullptr;
   workspace_bytes_ = 0;
   context_.workspace = nullptr;
-  if (device_ != nullptr) device_->Reset();
+  if (device_ != nullptr) device_->tensors().Reset();
   if (num_pending_ > 0) pending_->Forget(*this);
   num_pending_ = 0;
   pending_bytes_ = 0;
@@ -218,6 +183,46 @@ Tensor* KernelCaller::NewStaticResult(const KernelInfo::TensorInfo& result) {
   if (Tensor* tensor = heap_.TryNewTensor(result.heap_header); tensor != nullptr) [[likely]]
     return tensor;
   return heap_.NewTensor(result.dtype, result.dims, result.bytes, true);
+}
+
+bool KernelCaller::FetchToHost(Tensor* tensor) {
+  if (tensor->data != nullptr) return true;
+  if (pending_ != nullptr) return FetchPending(tensor);
+  if (device_ == nullptr) return true;  // a tensor without elements
+  absl::Status status = device_->tensors().FetchToHost(tensor);
+  return status.ok() || Fail(std::move(status));
+}
+
+bool KernelCaller::FetchArgs(const Call& call, const Slot* r) {
+  // The devices work while the host does; kernels of scalars take no time.
+  auto is_scalar = [](const KernelInfo::TensorInfo& info) { return info.scalar; };
+  if (device_ != nullptr &&
+      (!std::ranges::all_of(call.kernel->params, is_scalar) || !std::ranges::all_of(call.kernel->results, is_scalar))) {
+    if (absl::Status status = device_->tensors().Submit(); !status.ok()) return Fail(std::move(status));
+  }
+  for (uint32_t i = 0; i < call.num_args; ++i) {
+    if (!call.IsInRegister(i) && !FetchToHost(ArgTensor(call.args[i], r))) return false;
+  }
+  return true;
+}
+
+bool KernelCaller::FetchValues(const Call& call, const Slot* r) {
+  for (const KernelInfo::ValueBind& value : call.kernel->values) {
+    if (!call.IsInRegister(value.param) && !FetchToHost(ArgTensor(call.args[value.param], r))) return false;
+  }
+  return true;
+}
+
+const uint16_t* KernelCaller::CallOnDevice(const Call& call, Slot* r) {
+  NoteMoved(call.args, call.num_args, r);
+  absl::Status status = device_->Call(call, symbols_, scalars_, r);
+  if (!status.ok()) {
+    error_ = WithMessage(status, absl::StrCat(Describe(*call.kernel), ": ", status.message()));
+    return nullptr;
+  }
+  if (num_moved_ > 0) DropMoved();
+  if (call.kernel->has_scalars) StoreScalars(call, r);
+  return call.args + call.num_args;
 }
 
 template <bool kIsPlanned>
@@ -275,17 +280,9 @@ template const uint16_t* KernelCaller::CallStatic<true>(const uint16_t* pc, Slot
     }
     std::optional<int64_t> expected = bind.expected.Evaluate(symbols_);
     if (!expected || *expected != extent) [[unlikely]]
-      return WrongExtent(call, bind, extent, expected);
+      return Fail(ExtentError(*call.kernel, bind, extent, expected));
   }
   return true;
-}
-
-bool KernelCaller::WrongExtent(const Call& call, const KernelInfo::Bind& bind, int64_t extent,
-                               std::optional<int64_t> expected) {
-  if (!expected) return Fail(TooLarge(*call.kernel));
-  return Fail(absl::InvalidArgumentError(absl::StrCat("argument ", bind.param + 1, " of ", Describe(*call.kernel),
-                                                      " has extent ", extent, " on axis ", bind.axis, "; expected ",
-                                                      *expected)));
 }
 
 bool KernelCaller::BindSymbols(const Call& call, Slot* r) {
@@ -294,10 +291,10 @@ bool KernelCaller::BindSymbols(const Call& call, Slot* r) {
   for (const KernelInfo::ValueBind& value : kernel.values) {
     uint16_t arg = call.args[value.param];
     const KernelInfo::TensorInfo& param = kernel.params[value.param];
-    bool in_register = param.scalar && (arg & kConstantArg) == 0;
     symbols_[value.symbol] = static_cast<int64_t>(
-        in_register ? r[arg]
-                    : LoadScalar(param.dtype, static_cast<const std::byte*>(ArgTensor(arg, r)->data) + value.offset));
+        call.IsInRegister(value.param)
+            ? r[arg]
+            : LoadScalar(param.dtype, static_cast<const std::byte*>(ArgTensor(arg, r)->data) + value.offset));
   }
   if (!BindDims(kernel.expectations, call, r)) return false;
   for (const KernelInfo::Check& check : kernel.checks) {
@@ -310,48 +307,23 @@ bool KernelCaller::BindSymbols(const Call& call, Slot* r) {
   return true;
 }
 
-bool KernelCaller::NoSuchShape(const Call& call, size_t index) {
-  Shape shape;
-  for (const DimProgram& program : call.kernel->results[index].programs) {
-    std::optional<int64_t> extent = program.Evaluate(symbols_);
-    if (!extent) return Fail(TooLarge(*call.kernel));
-    shape.push_back(*extent);
-  }
-  return Fail(absl::InvalidArgumentError(absl::StrCat("result ", index + 1, " of ", Describe(*call.kernel),
-                                                      " would have the shape ", ShapeToString(shape))));
-}
-
 Tensor* KernelCaller::MakeDynamicResult(const Call& call, size_t index) {
   const KernelInfo::TensorInfo& result = call.kernel->results[index];
-  int64_t dims[kMaxRank];
-  size_t rank = 0;
-  int64_t bytes = result.dtype.bytes();
-  bool too_big = false;
-  bool empty = false;
-  for (const DimProgram& program : result.programs) {
-    std::optional<int64_t> extent = program.Evaluate(symbols_);
-    if (!extent || *extent < 0) [[unlikely]] {
-      NoSuchShape(call, index);
-      return nullptr;
-    }
-    dims[rank++] = *extent;
-    empty |= *extent == 0;
-    too_big |= __builtin_mul_overflow(bytes, *extent, &bytes);
+  ResultShape shape;
+  if (!shape.Evaluate(result, symbols_)) [[unlikely]] {
+    Fail(ShapeError(*call.kernel, index, symbols_));
+    return nullptr;
   }
-  if (empty) {
-    bytes = 0;
-    too_big = false;
-  }
-  if (too_big) bytes = Heap::kUncountable;
-  Tensor* tensor = result.grows && num_moved_ > 0 ? MakeGrownResult(result, {dims, rank}, bytes)
-                                                  : heap_.NewTensor(result.dtype, {dims, rank}, bytes, false);
+  Tensor* tensor = result.grows && num_moved_ > 0 ? MakeGrownResult(result, shape)
+                                                  : heap_.NewTensor(result.dtype, shape.extents(), shape.bytes, false);
   if (tensor == nullptr) [[unlikely]]
     Fail(OutOfMemory());
   return tensor;
 }
 
-Tensor* KernelCaller::MakeGrownResult(const KernelInfo::TensorInfo& result, std::span<const int64_t> dims,
-                                      int64_t bytes) {
+Tensor* KernelCaller::MakeGrownResult(const KernelInfo::TensorInfo& result, const ResultShape& shape) {
+  std::span<const int64_t> dims = shape.extents();
+  int64_t bytes = shape.bytes;
   int64_t capacity = bytes;
   for (uint32_t m = 0; m < num_moved_; ++m) {
     Tensor* tensor = AsTensor(moved_[m].slot);

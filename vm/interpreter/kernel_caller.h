@@ -1,6 +1,6 @@
 // KernelCaller: calls the kernels of one machine. It binds arguments and symbols, makes results, and runs machine code
-// or a recipe, launches it on a device (kernel_caller_device.cc), or notes it for later (kernel_caller_pending.cc).
-// Nothing else in the VM calls a kernel.
+// or a recipe, leaves it to a device (device_caller.h), or notes it for later (kernel_caller_pending.cc). Nothing else
+// in the VM calls a kernel.
 //
 // The common calls (machine code that gives one tensor, of a static shape or of extents that its arguments have) are
 // made by handlers, step by step, with the inline functions here: exec_kernel.h. CallStatic and CallDynamic make all
@@ -21,7 +21,9 @@
 #include "absl/status/statusor.h"
 #include "kernels/abi/kernel_abi.h"
 #include "serialization/isa/isa.h"
+#include "vm/interpreter/device_caller.h"
 #include "vm/interpreter/device_tensors.h"
+#include "vm/interpreter/kernel_call.h"
 #include "vm/interpreter/pending_calls.h"
 #include "vm/interpreter/run_control.h"
 #include "vm/interpreter/thread_pool.h"
@@ -55,19 +57,18 @@ class KernelCaller {
   }
   // Converts the return code of a kernel, or a pending stop, to the run's error.
   absl::Status KernelError(const KernelInfo& kernel, int32_t code) const;
-  // Returns the error of a failed allocation.
-  absl::Status OutOfMemory() const;
+  absl::Status OutOfMemory() const { return vm::OutOfMemory(heap_, control_); }
   // Before a run: kernels look at `signal`.
   void Begin(const StopSignal& signal) { context_.cancel = signal.word(); }
   // The heap was reset: the workspace is gone.
   void Reset();
   // After Reset: gives the memory on a device back.
   void Trim() {
-    if (device_ != nullptr) device_->Trim();
+    if (device_ != nullptr) device_->tensors().Trim();
   }
 
   // Null: the program uses no device.
-  DeviceTensors* device() const { return device_.get(); }
+  DeviceTensors* device() const { return device_ == nullptr ? nullptr : &device_->tensors(); }
   // Computes the elements of a tensor, or copies them from the device, unless the host has them: tensor->data is not
   // null then. False: the run must end with TakeError().
   bool FetchToHost(Tensor* tensor);
@@ -115,13 +116,7 @@ class KernelCaller {
  private:
   friend PendingCalls;  // runs calls with the buffers of a caller
 
-  // Operands in the code.
-  struct Call {
-    const KernelInfo* kernel;
-    const uint16_t* dsts;
-    const uint16_t* args;
-    uint32_t num_args;
-  };
+  using Call = KernelCall;
 
   // Returns the one place that calls machine code.
   int32_t RunCode(const KernelInfo& kernel) { return kernel.function(buffers_.data(), symbols_.data(), &context_); }
@@ -150,24 +145,12 @@ class KernelCaller {
   bool GrowWorkspace(int64_t bytes);
 
   const uint16_t* CallOnDevice(const Call& call, Slot* r);
-  absl::Status RunOnDevice(const Call& call, Slot* r);
-  absl::Status BindDeviceArgs(const Call& call, const Slot* r);
-  absl::Status MakeDeviceResult(const Call& call, size_t index, Slot* r);
-  absl::Status LaunchAll(const Call& call);
-  absl::Status LaunchWith(const Call& call, const device::Block* workspace);
-  // Returns what the launch passes to its function, until the next call.
-  std::span<const device::Argument> ArgsOf(const DeviceLaunch& launch);
-  // Returns whether the launch is a product that the device's library computes; it is queued then.
-  absl::StatusOr<bool> Multiply(const DeviceKernel& kernel, size_t launch);
   // Fetches the arguments of a kernel that runs on the host; FetchValues those with symbols that are values, for any
   // kernel.
   bool FetchArgs(const Call& call, const Slot* r);
   bool FetchValues(const Call& call, const Slot* r);
 
-  Tensor* ArgTensor(uint16_t arg, const Slot* r) const {
-    if ((arg & kConstantArg) != 0) return constants_[arg & ~kConstantArg];
-    return AsTensor(r[arg & ~kMovedArg]);
-  }
+  Tensor* ArgTensor(uint16_t arg, const Slot* r) const { return constants_.ArgTensor(arg, r); }
   void BindArgs(const Call& call, Slot* r);
   void NoteMoved(const uint16_t* args, uint32_t count, const Slot* r);
   bool BindSymbols(const Call& call, Slot* r);
@@ -177,7 +160,7 @@ class KernelCaller {
   Tensor* MakeDynamicResult(const Call& call, size_t index);
   // Returns a tensor for a result that grows. Takes the memory of the parameter that it begins as, if the call consumes
   // it, nobody else has it, and it has room; else, if the parameter could have been taken, has room for more to come.
-  Tensor* MakeGrownResult(const KernelInfo::TensorInfo& result, std::span<const int64_t> dims, int64_t bytes);
+  Tensor* MakeGrownResult(const KernelInfo::TensorInfo& result, const ResultShape& shape);
   // Copies the elements with which a result begins, unless it has the memory of their parameter.
   bool BeginResult(const Call& call, size_t index, const Tensor& result, const Slot* r);
   void StoreScalars(const Call& call, Slot* r);
@@ -186,10 +169,7 @@ class KernelCaller {
     error_ = std::move(error);
     return false;
   }
-  bool WrongExtent(const Call& call, const KernelInfo::Bind& bind, int64_t extent, std::optional<int64_t> expected);
-  bool NoSuchShape(const Call& call, size_t index);
 
-  void MakeConstants(const std::vector<Literal>& constants);
   static void RunInPool(RvmKernelContext* context, int64_t count, int64_t grain, ThreadPool::Body body, void* closure);
 
   // An argument that the call consumes and no result has reused.
@@ -201,7 +181,7 @@ class KernelCaller {
   const KernelInfo* kernels_;
   std::vector<void*> buffers_;    // of the call being made: arguments, then results
   std::vector<int64_t> symbols_;  // their values, then the constants of shape_code
-  std::vector<Tensor*> constants_;
+  ConstantTensors constants_;
   uint32_t num_moved_ = 0;
   int64_t workspace_bytes_ = 0;
   RvmKernelContext context_ = {};
@@ -214,24 +194,16 @@ class KernelCaller {
   Profiler* profiler_;  // null: none
   std::unique_ptr<ThreadPool> own_pool_;
   ThreadPool* pool_ = nullptr;  // null: kernels run on the machine's thread only
-  std::unique_ptr<Slot[]> constant_headers_;
   absl::Status error_;
   const uint16_t* error_place_ = nullptr;
   std::unique_ptr<PendingCalls> own_pending_;
   PendingCalls* pending_ = nullptr;  // null: no call waits
   std::vector<int64_t> saved_symbols_;
   bool defers_all_;
-  QueueWaiter* waiter_ = nullptr;  // null: the queue is this caller's own
-  uint32_t num_pending_ = 0;       // of this caller
-  int64_t pending_bytes_ = 0;      // of their results
-  struct ScalarOnDevice {
-    size_t result;
-    std::unique_ptr<device::Block> block;
-  };
-  std::unique_ptr<DeviceTensors> device_;       // null: none is used
-  std::vector<device::Argument> device_args_;   // of the call being made
-  std::vector<device::Argument> launch_args_;   // of the launch being made, of those
-  std::vector<ScalarOnDevice> device_scalars_;  // likewise: results
+  QueueWaiter* waiter_ = nullptr;         // null: the queue is this caller's own
+  uint32_t num_pending_ = 0;              // of this caller
+  int64_t pending_bytes_ = 0;             // of their results
+  std::unique_ptr<DeviceCaller> device_;  // null: no device is used
 };
 
 inline void KernelCaller::BindTensors(const uint16_t* args, uint32_t count, const Slot* r) {
