@@ -14,9 +14,9 @@ import relayvm
 HERE = os.path.join(relayvm.ROOT, "tests/tensorflow")
 
 
-def models():
+def models(file="models"):
     """By name: the files by path, the inputs and the outputs."""
-    with lzma.open(os.path.join(HERE, "models.npz.xz")) as file:
+    with lzma.open(os.path.join(HERE, f"{file}.npz.xz")) as file:
         arrays = np.load(io.BytesIO(file.read()))
     found = {}
     for key in arrays.files:
@@ -57,7 +57,7 @@ X = node("x", "Placeholder", dtype=FLOAT, shape=SHAPE)
 class Models(relayvm.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.models = models()
+        cls.models = {**models(), **models("states")}
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -143,11 +143,35 @@ class Models(relayvm.TestCase):
             self.assertEqual(text, file.read())
         self.equals("figure2.functions")
 
+    def test_variables_that_a_run_changes(self):
+        for name in ("totals", "branches", "loops"):
+            for options in ([], ["-O0"], ["--target", "portable"]):
+                with self.subTest(f"{name} {options}"):
+                    path, arrays = self.unpack(name), self.models[name]
+                    relayvm.must(relayvm.COMPILER, "compile", path, "-o", path + ".rvm", *options)
+                    loaded = in_process.load(path + ".rvm")
+                    state = loaded["initial_state"]()
+                    state = state if isinstance(state, tuple) else (state,)
+                    for run in range(len(arrays["in"])):
+                        wanted = [arrays["out"][f"{run}.{k}"] for k in range(sum(key.startswith(f"{run}.") for key in arrays["out"]))]
+                        results = loaded["main"](arrays["in"][str(run)], *state)
+                        got, state = results[:len(wanted)], results[len(wanted):]
+                        for value, expected in zip(got, wanted, strict=True):
+                            np.testing.assert_allclose(np.asarray(value), expected, rtol=1e-5)
+                            self.assertEqual(np.asarray(value).dtype, expected.dtype)
+        # What no run changes stays a constant.
+        self.assertIn("def @main(%x: float32, %high: float32, %low: float32, result_names", self.imported(self.unpack("branches")))
+
     # ---- what is wrong
 
     def test_all_refusals_at_once(self):
         path = self.graph(X, node("a", "Strange", "x"), node("b", "Odd", "x"), node("c", "AddV2", "a", "b"))
         self.fails(path, "Strange: this operator is not supported (`a`)", "Odd: this operator is not supported (`b`)")
+
+    def test_numbers_that_are_no_variables(self):
+        handle = node("h", "Const", dtype=(6, 9), value=(8, [(1, 9), (2, []), (10, 1 << 40)]))
+        path = self.graph(X, handle, node("r", "ReadVariableOp", "h", dtype=FLOAT), node("y", "AddV2", "x", "r"))
+        self.fails(path, "input 0 is no variable")
 
     def test_a_missing_checkpoint(self):
         path = self.unpack("dense.saved", **{"variables/variables.index": None, "variables/variables.data-00000-of-00001": None})

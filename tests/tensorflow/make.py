@@ -3,7 +3,8 @@
     python tests/tensorflow/make.py
 
 Needs tensorflow-cpu (2.21.0 with Keras 3.15.1 made those that are committed), which no test needs. models.npz.xz has for each model
-`NAME|file|PATH`, the bytes of its files, `NAME|in|N` and `NAME|out|N`, its inputs and outputs.
+`NAME|file|PATH`, the bytes of its files, `NAME|in|N` and `NAME|out|N`, its inputs and outputs. states.npz.xz has those that change their
+variables: input N is that of run N, `NAME|out|N.K` output K of it.
 """
 
 import io
@@ -16,6 +17,7 @@ import live  # sets what TensorFlow prints
 import networks
 import numpy as np
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+from states import STATES
 import tensorflow as tf
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -32,6 +34,26 @@ def store(arrays, name, folder, inputs, outputs):
     for kind, values in (("in", inputs), ("out", outputs)):
         for number, value in enumerate(values):
             arrays[f"{name}|{kind}|{number}"] = np.asarray(value)
+
+
+def states():
+    arrays = {}
+    for name, (model, inputs) in STATES.items():
+        with tempfile.TemporaryDirectory() as folder:
+            module = model()
+            tf.saved_model.save(module, folder, signatures=module.run)
+            store(arrays, name, folder, inputs, [])
+            for run, given in enumerate(inputs):
+                for key, value in module.run(tf.constant(given)).items():
+                    arrays[f"{name}|out|{run}.{key.removeprefix('y')}"] = value.numpy()
+    return arrays
+
+
+def write(name, arrays):
+    content = io.BytesIO()
+    np.savez(content, **arrays)
+    with lzma.open(os.path.join(HERE, f"{name}.npz.xz"), "wb", preset=9) as file:
+        file.write(content.getvalue())
 
 
 def main():
@@ -53,10 +75,8 @@ def main():
             with open(os.path.join(folder, "graph.pb"), "wb") as file:
                 file.write(graph.SerializeToString())
             store(arrays, f"{name}.frozen", folder, [given], outputs)
-    content = io.BytesIO()
-    np.savez(content, **arrays)
-    with lzma.open(os.path.join(HERE, "models.npz.xz"), "wb", preset=9) as file:
-        file.write(content.getvalue())
+    write("models", arrays)
+    write("states", states())
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
+#include "compiler/import/blocks/variables.h"
 #include "compiler/import/loops.h"
 #include "compiler/import/tensorflow/importer.h"
 #include "compiler/import/tensorflow/lists.h"
@@ -20,8 +22,10 @@ namespace rvm::tensorflow {
 namespace {
 
 using importing::Branch;
-using importing::Rolled;
-using importing::Step;
+using importing::RunWithVariables;
+using importing::StoreVariables;
+using importing::WithValues;
+using importing::WrittenVariables;
 
 Operands Identity(NodeContext& c) { return c.inputs(); }
 Operands First(NodeContext& c) { return {c.In(0)}; }
@@ -56,24 +60,47 @@ Operand Condition(NodeContext& c, Operand x) {
   return c.DTypeOf(x).is_bool() ? x : c.Op("not_equal", {x, c.Number(0, x)});
 }
 
+// Returns the place of the value of a variable.
+auto PlaceIn(NodeContext& c) {
+  return [&c](size_t number) -> Operand& { return c.importer().variable(number).value; };
+}
+
+// Returns the variables that calls of these functions may write to.
+WrittenVariables WrittenIn(NodeContext& c, std::span<const Graph* const> functions, const Operands& arguments) {
+  std::set<size_t> numbers;
+  for (const Graph* function : functions) {
+    for (size_t number : c.importer().WrittenBy(*function, arguments)) numbers.insert(number);
+  }
+  return WithValues({numbers.begin(), numbers.end()}, PlaceIn(c));
+}
+
+// Returns the results of a function, and behind them the values that it leaves to the variables.
+Operands Run(NodeContext& c, const Graph& function, const Operands& arguments, const WrittenVariables& written,
+             std::span<const Operand> before) {
+  return RunWithVariables(written, before, PlaceIn(c), [&] { return c.importer().Call(function, arguments); });
+}
+
 Operands If(NodeContext& c) {
   Operand condition = Condition(c, c.In(0));
   const Graph* functions[2] = {c.importer().FunctionNamed(c.node().attr("then_branch").Function()),
                                c.importer().FunctionNamed(c.node().attr("else_branch").Function())};
   if (c.failed()) return {};
   const Operands arguments = c.InputsFrom(1);
-  auto run = [&](size_t i) { return c.importer().Call(*functions[i], arguments); };
-  if (condition->constant) return run(condition->constant->IntAt(0) != 0 ? 0 : 1);
-  return Branch(c, condition, [&] { return run(0); }, [&] { return run(1); });
+  if (condition->constant) {
+    return c.importer().Call(*functions[condition->constant->IntAt(0) != 0 ? 0 : 1], arguments);
+  }
+  const WrittenVariables written = WrittenIn(c, functions, arguments);
+  auto run = [&](size_t i) { return Run(c, *functions[i], arguments, written, written.values); };
+  return StoreVariables(written, PlaceIn(c), Branch(c, condition, [&] { return run(0); }, [&] { return run(1); }));
 }
 
 // Numbers that are none of a branch choose the last one.
 Operands Choose(NodeContext& c, Operand index, std::span<const Graph* const> branches, int64_t first,
-                const Operands& arguments) {
-  auto run = [&] { return c.importer().Call(*branches[static_cast<size_t>(first)], arguments); };
+                const Operands& arguments, const WrittenVariables& written) {
+  auto run = [&] { return Run(c, *branches[static_cast<size_t>(first)], arguments, written, written.values); };
   if (first + 1 == static_cast<int64_t>(branches.size())) return run();
   return Branch(c, c.Op("equal", {index, c.Integer(first)}), run,
-                [&] { return Choose(c, index, branches, first + 1, arguments); });
+                [&] { return Choose(c, index, branches, first + 1, arguments, written); });
 }
 Operands Case(NodeContext& c) {
   Operand index = c.In(0);
@@ -84,10 +111,13 @@ Operands Case(NodeContext& c) {
   if (c.failed()) return {};
   if (branches.empty() || branches.size() > 256) return {c.Fail(absl::StrCat("it has ", branches.size(), " branches"))};
   index = c.Cast(c.Scalar(index), kInt64);
-  if (!index->constant) return Choose(c, index, branches, 0, c.InputsFrom(1));
+  const Operands arguments = c.InputsFrom(1);
+  if (!index->constant) {
+    const WrittenVariables written = WrittenIn(c, branches, arguments);
+    return StoreVariables(written, PlaceIn(c), Choose(c, index, branches, 0, arguments, written));
+  }
   const int64_t chosen = index->constant->IntAt(0), last = static_cast<int64_t>(branches.size()) - 1;
-  return c.importer().Call(*branches[static_cast<size_t>(chosen < 0 || chosen > last ? last : chosen)],
-                           c.InputsFrom(1));
+  return c.importer().Call(*branches[static_cast<size_t>(chosen < 0 || chosen > last ? last : chosen)], arguments);
 }
 
 // Returns the arguments that a body gives back as they are: what they hold stays known inside.
@@ -118,6 +148,14 @@ Operands While(NodeContext& c) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!unchanged[i]) state.push_back(inputs[i]);
   }
+  // The state: inputs that change, then variables.
+  const size_t changing = state.size();
+  const Graph* const functions[] = {condition, body};
+  const WrittenVariables written = WrittenIn(c, functions, inputs);
+  state.insert(state.end(), written.values.begin(), written.values.end());
+  auto run = [&](const Graph& function, const Operands& arguments, const Operands& own) {
+    return Run(c, function, arguments, written, std::span(own).subspan(changing));
+  };
   auto all = [&](const Operands& own) {
     Operands arguments = inputs;
     size_t next = 0;
@@ -127,27 +165,30 @@ Operands While(NodeContext& c) {
     return arguments;
   };
   auto goes_on = [&](const Operands& own) -> Operand {
-    const Operands results = c.importer().Call(*condition, all(own));
+    const Operands results = run(*condition, all(own), own);
     if (c.failed() || results.empty() || results[0]->is_placeholder) return c.emit().Placeholder();
     return Condition(c, results[0]);
   };
   auto next_state = [&](const Operands& own) {
-    const Operands results = c.importer().Call(*body, all(own));
+    const Operands results = run(*body, all(own), own);
     Operands next;
-    for (size_t i = 0; i < results.size() && i < inputs.size(); ++i) {
-      if (!unchanged[i]) next.push_back(results[i]);
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (i >= inputs.size() || !unchanged[i]) next.push_back(results[i]);
     }
     return next;
   };
   const Operands last = RunLoop(c, state, goes_on, next_state);
   if (c.failed() || last.size() != state.size()) return {};
-  return all(last);
+  return all(StoreVariables(written, PlaceIn(c), last));
 }
 
 // ---- variables
 
 std::optional<size_t> VariableAt(NodeContext& c, size_t input) {
   const int64_t number = c.Int(input, "variable");
+  if (!c.failed() && (number < 0 || std::cmp_greater_equal(number, c.importer().num_variables()))) {
+    c.Fail(absl::StrCat("input ", input, " is no variable"));
+  }
   return c.failed() ? std::nullopt : std::optional(static_cast<size_t>(number));
 }
 
@@ -177,14 +218,33 @@ Operands ResourceGather(NodeContext& c) {
   return {c.Op("take", {c.importer().ReadVariable(*number), c.In(1)}, std::move(attrs))};
 }
 
+// Gives a variable a value: an operator of its old value and the input, or the input.
+Operands AssignVariable(NodeContext& c) {
+  const std::optional<size_t> number = VariableAt(c, 0);
+  if (!number) return {};
+  if (c.importer().is_in_frame())
+    return {c.Unsupported("a variable that a loop or a branch of Switch and Merge changes")};
+  const Operand before = c.importer().ReadVariable(*number);
+  Operand value = c.In(1);
+  if (c.failed() || before->is_placeholder) return {};
+  if (!c.row().variant.empty()) value = c.Op(c.row().variant, {before, value});
+  const Dims old_dims = c.DimsOf(before), dims = c.DimsOf(value);
+  bool fits = c.DTypeOf(value) == c.DTypeOf(before) && dims.size() == old_dims.size();
+  for (size_t i = 0; fits && i < dims.size(); ++i) fits = CompareDims(dims[i], old_dims[i]) != DimEquality::kDifferent;
+  if (!fits) return {c.Unsupported("a variable that gets a value of another type")};
+  c.importer().variable(*number).value = dims == old_dims ? value : c.emit().Widened(value, before->type);
+  return {c.Integer(0)};
+}
+
+// The variables of the first generation.
 Operands Assignment(NodeContext& c) { return {c.Unsupported("a variable that a run changes")}; }
 
 constexpr OperatorRow kRows[] = {
     {"Assert", Nothing, "sources"},
     {"Assign", Assignment, "sources"},
-    {"AssignAddVariableOp", Assignment, "sources"},
-    {"AssignSubVariableOp", Assignment, "sources"},
-    {"AssignVariableOp", Assignment, "sources"},
+    {"AssignAddVariableOp", AssignVariable, "add"},
+    {"AssignSubVariableOp", AssignVariable, "subtract"},
+    {"AssignVariableOp", AssignVariable},
     {"Case", Case},
     {"CheckNumerics", First},
     {"Const", Const},

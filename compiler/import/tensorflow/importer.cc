@@ -153,12 +153,15 @@ std::optional<std::vector<int32_t>> Importer::OrderOf(const Scope& scope, std::s
 Operands Importer::Evaluate(Scope& scope, std::span<const Source> wanted, bool with_controls) {
   const std::optional<std::vector<int32_t>> order = OrderOf(scope, wanted, with_controls);
   Operands results;
+  const int own_frames = scope.outer == nullptr ? 0 : 1;
+  frames_ += own_frames;
   if (!order) emit_.Fail(absl::InvalidArgumentError("a node depends on itself"));
   for (int32_t node : order.value_or(std::vector<int32_t>())) ImportNode(node, scope);
   for (const Source& source : wanted) {
     Operand value = order ? Value(source, scope) : nullptr;
     results.push_back(value == nullptr ? emit_.Placeholder() : value);
   }
+  frames_ -= own_frames;
   return results;
 }
 
@@ -266,6 +269,7 @@ absl::StatusOr<ImportedModel> Importer::ImportModel() {
   FindVariables();
   Scope scope{.graph = &model_.graph, .arguments = {}, .values = {}};
   RVM_RETURN_IF_ERROR(ReadInputs(scope));
+  FindState();
   AddSeed();
   EnterOrigin([&] { return options_.name; });
   ImportedModel result;
@@ -278,9 +282,23 @@ absl::StatusOr<ImportedModel> Importer::ImportModel() {
       values[static_cast<size_t>(port.source.index)] = params[i];
       result.inputs.emplace_back(port.name);
     }
-    return Outputs(scope);
+    size_t next = param_inputs_.size();
+    for (Variable& variable : variables_) {
+      if (!variable.is_state) continue;
+      variable.value = params[next++];
+      result.inputs.push_back(variable.name);
+    }
+    Operands outputs = Outputs(scope);
+    for (const Variable& variable : variables_) {
+      if (variable.is_state) outputs.push_back(variable.value);
+    }
+    return outputs;
   });
   for (const Port& port : outputs_) result.outputs.emplace_back(port.name);
+  for (const Variable& variable : variables_) {
+    if (variable.is_state) result.outputs.push_back(variable.name);
+  }
+  DefineInitialState();
   RVM_RETURN_IF_ERROR(Finish(result));
   NameResults(result);
   return result;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,9 +55,13 @@ struct Scope {
 // A variable of the model.
 struct Variable {
   std::string name;
-  std::string key;          // of its value in the checkpoint
-  Operand value = nullptr;  // null: not read yet
+  std::string key;               // of its value in the checkpoint
+  std::optional<Literal> first;  // its value in the checkpoint, of state
+  bool is_state = false;         // changes in a run, so that @main takes and gives its value
+  Operand value = nullptr;       // now; null: not read yet
 };
+// The variables that arguments of a function are.
+using VariableNumbers = std::vector<std::optional<size_t>>;
 
 // One node while it is converted, and the steps that it becomes.
 class NodeContext : public tensorflow_family::NodeInputs {
@@ -115,6 +120,12 @@ class Importer final : public importing::Frame {
   // Returns the number of the variable of that name; nullopt if there is none.
   std::optional<size_t> FindVariable(std::string_view name) const;
   Operand ReadVariable(size_t number);
+  size_t num_variables() const { return variables_.size(); }
+  Variable& variable(size_t number) { return variables_[number]; }
+  // Returns the variables that a call of the function may write to.
+  std::vector<size_t> WrittenBy(const Graph& function, const Operands& arguments);
+  // Returns true inside of loops and branches of the first generation.
+  bool is_in_frame() const { return frames_ > 0; }
   // Returns a tensor that was imported; null, and a mistake, if it is not there.
   Operand Value(const Source& source, const Scope& scope);
   const Flow& FlowOf(const Graph& graph);
@@ -137,7 +148,14 @@ class Importer final : public importing::Frame {
 
   // ---- variables: variables.cc
   void FindVariables();
-  void FindRestored(const Graph& graph, std::span<const std::optional<size_t>> arguments, int depth);
+  void FindRestored(const Graph& graph, const VariableNumbers& arguments, int depth);
+  std::optional<size_t> VariableOf(const Graph& graph, const VariableNumbers& arguments, const Source& source) const;
+  void FindWritten(const Graph& graph, const VariableNumbers& arguments, const std::vector<bool>& nodes, int depth,
+                   std::set<size_t>& written);
+  std::vector<bool> ReachableNodes() const;
+  absl::StatusOr<Literal> StoredValue(const Variable& variable);
+  void FindState();
+  void DefineInitialState();
 
   // ---- nodes
   bool HasEffect(const Node& node);
@@ -155,7 +173,9 @@ class Importer final : public importing::Frame {
   absl::flat_hash_map<const Graph*, std::unique_ptr<const Flow>> flows_;
   absl::flat_hash_map<std::string_view, bool> effects_;  // of functions
   int restored_budget_ = 1000;                           // of functions that are searched for the keys of variables
+  int written_budget_ = 10'000;                          // of functions that are searched for variables they write to
   int depth_ = 0;                                        // of functions in functions
+  int frames_ = 0;                                       // of loops and branches in each other
 };
 
 }  // namespace rvm::tensorflow

@@ -1,8 +1,11 @@
-// Variables, and the keys of their values in the checkpoint: what the model's own restoring would give them.
+// Variables, and the keys of their values in the checkpoint: what the model's own restoring would give them. Those that
+// a run changes are state: parameters of @main behind the inputs, and results behind the outputs. @initial_state gives
+// their values in the checkpoint.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +15,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
+#include "base/status_macros.h"
+#include "base/utf8.h"
 #include "compiler/import/tensorflow/importer.h"
 
 namespace rvm::tensorflow {
@@ -22,6 +27,24 @@ constexpr std::string_view kPrefix = "variables/variables";  // of the files of 
 
 bool IsVariable(const Node& node) {
   return node.op == "VarHandleOp" || node.op == "VariableV2" || node.op == "Variable";
+}
+
+bool IsAssignment(const Node& node) { return node.op.starts_with("Assign") || node.op.starts_with("ResourceScatter"); }
+
+// Returns the names of the functions that a node runs.
+std::vector<std::string_view> FunctionsOf(const Node& node) {
+  std::vector<std::string_view> functions = {node.op};
+  for (std::string_view attr : {"f", "then_branch", "else_branch", "cond", "body"}) {
+    if (std::string_view name = node.attr(attr).Function(); !name.empty()) functions.push_back(name);
+  }
+  for (std::string_view name : node.attr("branches").Functions()) functions.push_back(name);
+  return functions;
+}
+
+// Returns the number of the first input that is an argument of these functions.
+size_t FirstArgument(const Node& node) {
+  const bool chooses = node.op.ends_with("If") || node.op.ends_with("Case");
+  return chooses ? 1 : 0;
 }
 
 // Follows nodes that pass a tensor on.
@@ -63,27 +86,29 @@ void Importer::FindVariables() {
   if (!variables_.empty()) FindRestored(model_.graph, {}, 0);
 }
 
-void Importer::FindRestored(const Graph& graph, std::span<const std::optional<size_t>> arguments, int depth) {
-  auto variable_of = [&](const Source& source) -> std::optional<size_t> {
-    const Source origin = Origin(graph, source);
-    if (origin.argument != Source::kNone) {
-      const auto argument = static_cast<size_t>(origin.argument);
-      return argument < arguments.size() ? arguments[argument] : std::nullopt;
-    }
-    const Node& node = graph.nodes[static_cast<size_t>(origin.node)];
-    auto found = variable_numbers_.find(node.name);
-    return IsVariable(node) && found != variable_numbers_.end() ? std::optional(found->second) : std::nullopt;
-  };
+std::optional<size_t> Importer::VariableOf(const Graph& graph, const VariableNumbers& arguments,
+                                           const Source& source) const {
+  const Source origin = Origin(graph, source);
+  if (origin.argument != Source::kNone) {
+    const auto argument = static_cast<size_t>(origin.argument);
+    return argument < arguments.size() ? arguments[argument] : std::nullopt;
+  }
+  const Node& node = graph.nodes[static_cast<size_t>(origin.node)];
+  auto found = variable_numbers_.find(node.name);
+  return IsVariable(node) && found != variable_numbers_.end() ? std::optional(found->second) : std::nullopt;
+}
+
+void Importer::FindRestored(const Graph& graph, const VariableNumbers& arguments, int depth) {
   for (const Node& node : graph.nodes) {
     if ((node.op == "AssignVariableOp" || node.op == "Assign") && node.inputs.size() >= 2) {
-      const std::optional<size_t> variable = variable_of(node.inputs[0]);
+      const std::optional<size_t> variable = VariableOf(graph, arguments, node.inputs[0]);
       if (variable && variables_[*variable].key.empty()) variables_[*variable].key = RestoredKey(graph, node);
     }
     if (!node.op.ends_with("PartitionedCall") || depth == kMaxDepth || --restored_budget_ < 0) continue;
     auto function = model_.functions.find(node.attr("f").Function());
     if (function == model_.functions.end()) continue;
-    std::vector<std::optional<size_t>> own;
-    for (const Source& input : node.inputs) own.push_back(variable_of(input));
+    VariableNumbers own;
+    for (const Source& input : node.inputs) own.push_back(VariableOf(graph, arguments, input));
     FindRestored(function->second, own, depth + 1);
   }
 }
@@ -93,21 +118,122 @@ std::optional<size_t> Importer::FindVariable(std::string_view name) const {
   return found == variable_numbers_.end() ? std::nullopt : std::optional(found->second);
 }
 
+// ---- values
+
+absl::StatusOr<Literal> Importer::StoredValue(const Variable& variable) {
+  if (!checkpoint_) checkpoint_ = Checkpoint::Open(kPrefix, options_.files);
+  RVM_RETURN_IF_ERROR(checkpoint_->status());
+  absl::StatusOr<Literal> value = (*checkpoint_)->Read(variable.key.empty() ? variable.name : variable.key);
+  if (value.ok()) return value;
+  return absl::Status(value.status().code(),
+                      absl::StrCat("variable `", Abseil(variable.name), "` has no value: ", value.status().message()));
+}
+
 Operand Importer::ReadVariable(size_t number) {
   Variable& variable = variables_[number];
   if (variable.value != nullptr) return variable.value;
-  if (!checkpoint_) checkpoint_ = Checkpoint::Open(kPrefix, options_.files);
-  if (!checkpoint_->ok()) {
-    emit_.Fail(checkpoint_->status());
-    return emit_.Placeholder();
+  absl::StatusOr<Literal> value = StoredValue(variable);
+  if (value.ok()) return variable.value = emit_.Constant(*std::move(value), variable.name);
+  emit_.Fail(value.status());
+  return emit_.Placeholder();
+}
+
+// ---- state
+
+// Returns the nodes of the graph that the outputs depend on.
+std::vector<bool> Importer::ReachableNodes() const {
+  const std::vector<Node>& nodes = model_.graph.nodes;
+  std::vector<bool> is_reached(nodes.size(), false);
+  std::vector<int32_t> open = model_.graph.controls;
+  for (const Port& port : outputs_) open.push_back(port.source.node);
+  while (!open.empty()) {
+    const auto number = static_cast<size_t>(open.back());
+    open.pop_back();
+    if (is_reached[number]) continue;
+    is_reached[number] = true;
+    open.insert(open.end(), nodes[number].controls.begin(), nodes[number].controls.end());
+    for (const Source& source : nodes[number].inputs) {
+      if (source.node != Source::kNone) open.push_back(source.node);
+    }
   }
-  absl::StatusOr<Literal> value = (*checkpoint_)->Read(variable.key.empty() ? variable.name : variable.key);
-  if (!value.ok()) {
-    emit_.Fail(absl::Status(value.status().code(), absl::StrCat("variable `", Abseil(variable.name),
-                                                                "` has no value: ", value.status().message())));
-    return emit_.Placeholder();
+  return is_reached;
+}
+
+// Adds the variables that these nodes write to, and those that the functions write to that they call. A variable that
+// is not found may be any.
+void Importer::FindWritten(const Graph& graph, const VariableNumbers& arguments, const std::vector<bool>& nodes,
+                           int depth, std::set<size_t>& written) {
+  auto add_all = [&] {
+    for (size_t i = 0; i < variables_.size(); ++i) written.insert(i);
+  };
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    const bool is_reached = nodes.empty() || nodes[i];
+    if (!is_reached || !HasEffect(node)) continue;
+    if (IsAssignment(node) && !node.inputs.empty()) {
+      const std::optional<size_t> variable = VariableOf(graph, arguments, node.inputs[0]);
+      if (!variable) return add_all();
+      written.insert(*variable);
+      continue;
+    }
+    const size_t first = FirstArgument(node);
+    VariableNumbers own;
+    for (size_t k = first; k < node.inputs.size(); ++k) own.push_back(VariableOf(graph, arguments, node.inputs[k]));
+    for (std::string_view name : FunctionsOf(node)) {
+      auto function = model_.functions.find(name);
+      if (function == model_.functions.end()) continue;
+      if (depth == kMaxDepth || --written_budget_ < 0) return add_all();
+      FindWritten(function->second, own, {}, depth + 1, written);
+    }
   }
-  return variable.value = emit_.Constant(*std::move(value), variable.name);
+}
+
+std::vector<size_t> Importer::WrittenBy(const Graph& function, const Operands& arguments) {
+  if (variables_.empty()) return {};
+  VariableNumbers own;
+  for (Operand argument : arguments) {
+    const bool is_number =
+        argument->constant && argument->constant->dtype() == kInt64 && argument->constant->rank() == 0;
+    const int64_t number = is_number ? argument->constant->IntAt(0) : -1;
+    const bool is_variable = number >= 0 && std::cmp_less(number, variables_.size());
+    own.push_back(is_variable ? std::optional(static_cast<size_t>(number)) : std::nullopt);
+  }
+  std::set<size_t> written;
+  FindWritten(function, own, {}, 0, written);
+  std::erase_if(written, [&](size_t number) { return !variables_[number].is_state; });
+  return {written.begin(), written.end()};
+}
+
+void Importer::FindState() {
+  std::set<size_t> written;
+  if (!variables_.empty()) FindWritten(model_.graph, {}, ReachableNodes(), 0, written);
+  for (size_t number : written) {
+    Variable& variable = variables_[number];
+    absl::StatusOr<Literal> first = StoredValue(variable);
+    if (!first.ok()) {
+      refusals_.Add("a variable", absl::StrCat("`", Abseil(ReadableText(variable.name)), "`"), first.status());
+      variable.value = emit_.Placeholder();
+      continue;
+    }
+    Dims dims;
+    for (int64_t extent : first->shape()) dims.emplace_back(extent);
+    AddParam(variable.name, emit_.TensorType(std::move(dims), first->dtype()));
+    variable.first = *std::move(first);
+    variable.is_state = true;
+  }
+}
+
+void Importer::DefineInitialState() {
+  if (std::ranges::none_of(variables_, &Variable::is_state)) return;
+  builder_.Define("initial_state", {}, nullptr, [&](builder::Values) {
+    return emit_.InBlock([&] {
+      Operands values;
+      for (const Variable& variable : variables_) {
+        if (variable.is_state) values.push_back(emit_.Constant(*variable.first, variable.name));
+      }
+      return Result(values);
+    });
+  });
 }
 
 }  // namespace rvm::tensorflow

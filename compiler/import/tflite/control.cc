@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/blocks/variables.h"
 #include "compiler/import/loops.h"
 #include "compiler/import/tflite/importer.h"
 
@@ -15,48 +16,26 @@ namespace rvm::tflite {
 namespace {
 
 using importing::Rolled;
+using importing::RunWithVariables;
 using importing::Step;
+using importing::StoreVariables;
+using importing::WithValues;
+using importing::WrittenVariables;
 
 size_t GraphOption(NodeContext& c, int field) { return c.options().Number<uint32_t>(field, 0); }
 
-// Runs a graph in a block of its own: `written` are the variables that it may write to, whose values it begins with are
-// `before`. Returns its outputs, and then the values of those variables.
-Operands RunGraph(NodeContext& c, size_t graph, const Operands& inputs, std::span<const size_t> written,
+// Returns the place of the value of a variable.
+auto PlaceIn(NodeContext& c) {
+  return [&c](size_t number) -> Operand& { return c.importer().variable(number).value; };
+}
+
+WrittenVariables WrittenIn(NodeContext& c, std::span<const size_t> graphs) {
+  return WithValues(c.importer().WrittenBy(graphs), PlaceIn(c));
+}
+
+Operands RunGraph(NodeContext& c, size_t graph, const Operands& inputs, const WrittenVariables& written,
                   std::span<const Operand> before) {
-  Operands outer;
-  for (size_t i = 0; i < written.size(); ++i) {
-    outer.push_back(c.importer().variable(written[i]).value);
-    c.importer().variable(written[i]).value = before[i];
-  }
-  Operands results = c.Body(graph, inputs);
-  for (size_t i = 0; i < written.size(); ++i) {
-    results.push_back(c.importer().variable(written[i]).value);
-    c.importer().variable(written[i]).value = outer[i];
-  }
-  return results;
-}
-
-// The variables that these graphs may write to, of those that have a value, and these values.
-struct Written {
-  std::vector<size_t> numbers;
-  Operands values;
-};
-Written WrittenIn(NodeContext& c, std::span<const size_t> graphs) {
-  Written written{.numbers = c.importer().WrittenBy(graphs), .values = {}};
-  std::erase_if(written.numbers, [&](size_t number) { return c.importer().variable(number).value == nullptr; });
-  for (size_t number : written.numbers) written.values.push_back(c.importer().variable(number).value);
-  return written;
-}
-
-// Takes the values of variables from the end of `results`.
-Operands Stored(NodeContext& c, const Written& written, Operands results) {
-  if (results.size() < written.numbers.size()) return results;
-  const size_t first = results.size() - written.numbers.size();
-  for (size_t i = 0; i < written.numbers.size(); ++i) {
-    c.importer().variable(written.numbers[i]).value = results[first + i];
-  }
-  results.resize(first);
-  return results;
+  return RunWithVariables(written, before, PlaceIn(c), [&] { return c.Body(graph, inputs); });
 }
 
 Operands If(NodeContext& c) {
@@ -68,9 +47,10 @@ Operands If(NodeContext& c) {
   for (size_t i = 1; i < c.num_inputs(); ++i) inputs.push_back(c.In(i));
   if (c.failed()) return {};
   if (condition->constant) return c.Body(graphs[condition->constant->IntAt(0) != 0 ? 0 : 1], inputs);
-  const Written written = WrittenIn(c, graphs);
-  auto run = [&](size_t graph) { return RunGraph(c, graph, inputs, written.numbers, written.values); };
-  return Stored(c, written, Branch(c, condition, [&] { return run(graphs[0]); }, [&] { return run(graphs[1]); }));
+  const WrittenVariables written = WrittenIn(c, graphs);
+  auto run = [&](size_t graph) { return RunGraph(c, graph, inputs, written, written.values); };
+  Operands results = Branch(c, condition, [&] { return run(graphs[0]); }, [&] { return run(graphs[1]); });
+  return StoreVariables(written, PlaceIn(c), std::move(results));
 }
 
 // Returns the inputs that the body gives back as they are: what they hold stays known inside.
@@ -94,7 +74,7 @@ Operands While(NodeContext& c) {
   }
   const std::vector<bool> unchanged = Unchanged(all[body]);
   const size_t graphs[] = {condition, body};
-  const Written written = WrittenIn(c, graphs);
+  const WrittenVariables written = WrittenIn(c, graphs);
   // The state: inputs that change, then variables.
   Operands state;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -108,7 +88,7 @@ Operands While(NodeContext& c) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!unchanged[i]) all_inputs[i] = own[next++];
     }
-    return RunGraph(c, graph, all_inputs, written.numbers, std::span(own).subspan(changing));
+    return RunGraph(c, graph, all_inputs, written, std::span(own).subspan(changing));
   };
   auto goes_on = [&](const Operands& own) -> Operand {
     Operands results = run(condition, own);
@@ -126,7 +106,7 @@ Operands While(NodeContext& c) {
     return {goes_on(next), next, {}};
   });
   if (c.failed() || rolled.state.size() != state.size()) return {};
-  Operands last = Stored(c, written, rolled.state), results;
+  Operands last = StoreVariables(written, PlaceIn(c), rolled.state), results;
   size_t next = 0;
   for (size_t i = 0; i < inputs.size(); ++i) results.push_back(unchanged[i] ? inputs[i] : last[next++]);
   return results;
