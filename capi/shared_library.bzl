@@ -33,7 +33,7 @@ def _impl(ctx):
         mnemonic = "SharedLibrary",
         use_default_shell_env = True,
     )
-    return [DefaultInfo(files = depset([output]))]
+    return [DefaultInfo(files = depset([output]), runfiles = ctx.runfiles(files = [output]))]
 
 shared_library = rule(
     implementation = _impl,
