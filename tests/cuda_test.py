@@ -42,7 +42,7 @@ class OnFakeDriver(device_test.Device):
 @unittest.skipUnless(os.path.exists(relayvm.COMPILER), "the compiler is not built")
 class Cuda(device_test.WithAccelerator, device_test.OnGrid, OnFakeDriver):
     KIND, TARGET = "cuda", "ptx"
-    RANDOM_PROGRAMS = relayvm.long_or(500, 150)
+    RANDOM_PROGRAMS = relayvm.long_or(500, 60)
 
     def test_it_is_listed(self):
         self.assertRegex(relayvm.must(relayvm.COMPILER, "devices"),
@@ -863,9 +863,9 @@ class SharedFunctions(OnFakeDriver):
                 for length in 8, None:
                     with self.subTest(dtype, length=length):
                         make = lambda layers: programs.bert(layers, 32, 2, (8,) if length else (8, 11), dtype, length)  # pylint: disable=cell-var-from-loop
-                        found, size = self.functions(make(12), *flags)
+                        found, size = self.functions(make(6), *flags)
                         self.assertLessEqual(max(found.values()), 28, found)
-                        more, larger = self.functions(make(24), *flags, run=False)
+                        more, larger = self.functions(make(12), *flags, run=False)
                         self.assertEqual(more.keys(), found.keys())
                         self.assertLessEqual(max(more.values()), 28, more)
                         self.assertLess(larger, 2 * size)
@@ -1211,7 +1211,7 @@ class LibraryProducts(OnFakeDriver):
         self.assertRegex(done.stdout, r"on cuda:0")
 
     def test_random_programs(self):
-        self.check_random_programs("cuda", 150)
+        self.check_random_programs("cuda", relayvm.long_or(150, 60))
 
     def bert(self, length):
         """BERT of two layers: the model, its arguments, and a function that runs it so many times and gives result, work, and work in graphs."""

@@ -537,6 +537,7 @@ class OnGrid:
     """What every device with a grid of work items must do; KIND and TARGET are those of the device."""
 
     RANDOM_PROGRAMS = relayvm.long_or(80, 16)
+    OPERATORS_STEP = relayvm.long_or(2, 4)
     RUNS_FIRST = True
 
     def compile(self, source, name, *extra, **options):
@@ -670,18 +671,19 @@ def @mixed(%x: Tensor[(?, 8), float32], %w: Tensor[(8, 8), float32]) {
             self.assertEqual(out.strip(), "[1f, 1f, 1f, 1f, 1f, 1f, 1f, 1f]")
 
     def test_operators_erased(self):
-        self.check_operators("erased", 1)
+        self.check_operators("erased", relayvm.long_or(1, 2), self.OPERATORS_STEP)
 
     def test_operators_static(self):
-        self.check_operators("static", 0)
+        self.check_operators("static", 0, self.OPERATORS_STEP)
 
     def test_random_programs(self):
         self.check_random_programs(self.KIND, self.RANDOM_PROGRAMS)
 
     def test_programs(self):
-        """One call of every second program."""
+        """One call of every second program with --long, else of every fourth."""
         names, bounded = sorted(name for name in os.listdir(programs_test.PROGRAMS) if name.endswith(".relay")), 0
-        for name in names[::2]:
+        names = names[::relayvm.long_or(2, 4)]
+        for name in names:
             source = os.path.join(programs_test.PROGRAMS, name)
             kind, entry, arguments, expected = next(programs_test.cases(source))
             model = self.compile(source, "program.rvm", "--entry", entry, verify=False)
@@ -690,7 +692,7 @@ def @mixed(%x: Tensor[(?, 8), float32], %w: Tensor[(8, 8), float32]) {
                 programs_test.Programs.check(self, kind, expected, done)
                 if done.returncode == 0:
                     bounded += self.check_forecast(model, arguments, "", entry, exact=False) is not None
-        print(f"        the memory of {bounded} of {len(names[::2])} programs on {self.KIND} has a bound")
+        print(f"        the memory of {bounded} of {len(names)} programs on {self.KIND} has a bound")
         self.assertGreater(bounded, 0)
 
     def example(self, name, calls, check):

@@ -137,10 +137,10 @@ class DefaultLevel(Cases):
     RUNS_FIRST = True
 
     def test_all_forms(self):
-        """Each case with known extents, and in one of the other forms in turn; in all of them with --long."""
+        """Each case with known extents, and one in four in each of the other forms; in all of them with --long."""
         self.check(FORMS[:1])
         for number, form in enumerate(FORMS[1:]):
-            self.check([form], part=relayvm.long_or(slice(None), slice(number, None, len(FORMS) - 1)))
+            self.check([form], part=relayvm.long_or(slice(None), slice(number, None, 4)))
 
 
 class HighestLevel(Cases):
@@ -153,8 +153,8 @@ class HighestLevel(Cases):
         self.check(["static"], "-O3", part=slice(0, None, relayvm.long_or(1, 4)))
 
     def test_named_shapes(self):
-        """One case in eight, others than above; all of them with --long."""
-        self.check(["named"], "-O3", part=relayvm.long_or(slice(None), slice(2, None, 8)))
+        """One case in sixteen, others than above; all of them with --long."""
+        self.check(["named"], "-O3", part=relayvm.long_or(slice(None), slice(2, None, 16)))
 
 
 class Targets(Cases):
@@ -165,15 +165,15 @@ class Targets(Cases):
         self.check(["erased"], "--target", "portable")
 
     def test_each_target(self):
-        """Every second case, each on one of the targets; where this CPU does not run it, its code is made."""
+        """One case in four, each on one of the targets; every second one with --long. Where this CPU does not run it, its code is made."""
         for number, target in enumerate(self.TARGETS):
             with self.subTest(target), tempfile.TemporaryDirectory() as folder:
-                part = slice(number, None, 2 * len(self.TARGETS))
+                part = slice(number, None, relayvm.long_or(2, 4) * len(self.TARGETS))
                 self.check(["static"], "--target", target, part=part, runs=runs_here(folder, target))
 
     def test_several_targets_in_one_file(self):
         """Few cases, because each target's code is the same as in a file of its own."""
-        self.check(["erased"], "--target", ",".join(self.TARGETS), part=slice(0, None, 32))
+        self.check(["erased"], "--target", ",".join(self.TARGETS), part=slice(0, None, relayvm.long_or(32, 96)))
         with tempfile.TemporaryDirectory() as folder:
             self.assertTrue(runs_here(folder, *self.TARGETS))
             shown = relayvm.must(relayvm.COMPILER, "inspect", os.path.join(folder, "probe.rvm"))
