@@ -1,5 +1,6 @@
 #include "devices/device_kinds.h"
 
+#include "devices/plugin/accelerator_library.h"
 #include "gtest/gtest.h"
 #include "serialization/device_contract.h"
 
@@ -15,6 +16,12 @@ TEST(DeviceKind, MembersAreKindsWithTargets) {
       EXPECT_TRUE(UsesTarget(*kind, member->target)) << kind->name;
     }
   }
+}
+
+// The environment names no libraries here.
+TEST(DeviceKind, LibrariesCannotTakeTheNamesOfKindsInTheTree) {
+  for (const DeviceKind* kind : DeviceKinds()) EXPECT_TRUE(device::IsTakenKind(kind->name)) << kind->name;
+  EXPECT_FALSE(device::IsTakenKind("npu"));
 }
 
 TEST(DeviceKind, KindWithMembersUsesTheirTargets) {

@@ -70,6 +70,8 @@ class ProgramSource {
   void PrintLoop(const std::string& at, const std::string& begin, const std::string& end, const std::string& step,
                  bool has_barrier, absl::FunctionRef<void()> print_body);
   void Print(const Statement& s, const std::vector<Statement>& body);
+  // Lets operands be written as `text` that refer to the statement's result.
+  void Name(const Statement& s, std::string text) { texts_[s.result.value] = std::move(text); }
   void Define(const Statement& s, const std::string& text);
   bool IsInline(const Statement& s, const std::vector<Statement>& body) const;
   std::string ConstantText(const Statement& s) const;
@@ -226,11 +228,10 @@ void ProgramSource::PrintBody(const std::vector<Statement>& body) {
 }
 
 void ProgramSource::Print(const Statement& s, const std::vector<Statement>& body) {
-  std::string& text = Defines(s.op) || s.op == Op::kFor ? texts_[s.result.value] : out_;
   switch (s.op) {
-    case Op::kConstant: text = ConstantText(s); return;
-    case Op::kBlock: text = "block"; return;
-    case Op::kThread: text = "thread"; return;
+    case Op::kConstant: return Name(s, ConstantText(s));
+    case Op::kBlock: return Name(s, "block");
+    case Op::kThread: return Name(s, "thread");
     case Op::kDim: return Define(s, DimText(s.dim));
     case Op::kUnary:
     case Op::kBinary:
@@ -240,18 +241,17 @@ void ProgramSource::Print(const Statement& s, const std::vector<Statement>& body
     case Op::kLoad:
     case Op::kLoadOrZero:
       if (!IsInline(s, body)) return Define(s, Expression(s));
-      text = absl::StrCat("(", Expression(s), ")");
-      return;
+      return Name(s, absl::StrCat("(", Expression(s), ")"));
     case Op::kStore: {
       std::string buffer = absl::StrCat("b", s.buffer.value);
       return Line(OpenClStore(program_.buffer(s.buffer).dtype, buffer, Text(s.a), Text(s.b)) + ";");
     }
     case Op::kBarrier: return Line(BarrierText());
     case Op::kFor: {
-      text = absl::StrCat("v", s.result.value);
+      Name(s, absl::StrCat("v", s.result.value));
       bool has_barrier = HasBarrier(s.body);
       if (s.is_unrolled && !has_barrier) Line("#pragma unroll");
-      return PrintLoop(text, Text(s.a), Text(s.b), Text(s.c), has_barrier, [&] { PrintBody(s.body); });
+      return PrintLoop(Text(s.result), Text(s.a), Text(s.b), Text(s.c), has_barrier, [&] { PrintBody(s.body); });
     }
     case Op::kIf:
       Open(absl::StrCat("if (", Text(s.a), ")"));
@@ -261,7 +261,7 @@ void ProgramSource::Print(const Statement& s, const std::vector<Statement>& body
 }
 
 void ProgramSource::Define(const Statement& s, const std::string& text) {
-  texts_[s.result.value] = absl::StrCat("v", s.result.value);
+  Name(s, absl::StrCat("v", s.result.value));
   Line(absl::StrFormat("const %s v%d = %s;", OpenClType(s.dtype), s.result.value, text));
 }
 

@@ -69,6 +69,18 @@ struct Composite {
   size_t num_arguments = 0;
 };
 
+// Returns the composite with `?` in place of all extents that are not constant.
+inline Composite WithoutVariables(Composite composite) {
+  auto forget = [](Dims& dims) {
+    for (Dim& dim : dims) dim = dim.is_const() ? dim : Dim::Any();
+  };
+  for (CompositeCall& call : composite.calls) {
+    forget(call.dims);
+    for (Operand& operand : call.operands) forget(operand.dims);
+  }
+  return composite;
+}
+
 // The code of an executable's kernels for an accelerator, as it grows.
 class AcceleratorCode {
  public:

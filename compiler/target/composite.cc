@@ -84,8 +84,7 @@ class CompositeMaker {
 bool FitsFrom(const Pattern& pattern, size_t s, std::span<const BoundCall> calls, size_t i) {
   for (; s < pattern.steps.size(); ++s) {
     const PatternStep& step = pattern.steps[s];
-    bool is_here = i < calls.size() && std::find(step.operators.begin(), step.operators.end(),
-                                                 ir::OpCallee(calls[i].call)->name) != step.operators.end();
+    bool is_here = i < calls.size() && FitsStep(step, calls[i]);
     if (is_here && step.is_optional && FitsFrom(pattern, s + 1, calls, i)) return true;
     if (!is_here && !step.is_optional) return false;
     if (is_here) ++i;
@@ -108,6 +107,10 @@ std::optional<std::vector<BoundCall>> CallsOf(const ir::Function& primitive) {
 
 }  // namespace
 
+bool FitsStep(const PatternStep& step, const BoundCall& call) {
+  return std::find(step.operators.begin(), step.operators.end(), ir::OpCallee(call.call)->name) != step.operators.end();
+}
+
 bool FitsPattern(const Pattern& pattern, std::span<const BoundCall> calls) { return FitsFrom(pattern, 0, calls, 0); }
 
 std::optional<Composite> MakeComposite(const Pattern& pattern, std::span<const BoundCall> calls,
@@ -128,17 +131,10 @@ std::optional<Composite> CompositeOfKernel(std::span<const Pattern> patterns, co
   if (pattern == patterns.end()) return std::nullopt;
   std::optional<Composite> composite = MakeComposite(*pattern, *calls, primitive.params);
   if (!composite || composite->num_arguments != kernel.params.size() || kernel.results.size() != 1) return std::nullopt;
-  auto forget = [](Dims& dims) {
-    for (Dim& dim : dims) dim = dim.is_const() ? dim : Dim::Any();
-  };
+  *composite = WithoutVariables(*std::move(composite));
   for (CompositeCall& call : composite->calls) {
-    forget(call.dims);
     for (Operand& operand : call.operands) {
-      if (operand.kind == Operand::Kind::kArgument) {
-        operand.dims = kernel.params[operand.number].dims;
-      } else {
-        forget(operand.dims);
-      }
+      if (operand.kind == Operand::Kind::kArgument) operand.dims = kernel.params[operand.number].dims;
     }
   }
   composite->calls.back().dims = kernel.results[0].dims;

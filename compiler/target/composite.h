@@ -23,6 +23,9 @@ struct BoundCall {
 std::optional<Composite> MakeComposite(const Pattern& pattern, std::span<const BoundCall> calls,
                                        std::span<ir::Var* const> params = {});
 
+// Returns true if the operator of the call is one of the step's.
+bool FitsStep(const PatternStep& step, const BoundCall& call);
+
 // Returns true if the operators of the calls are all steps of the pattern but optional ones, in order.
 bool FitsPattern(const Pattern& pattern, std::span<const BoundCall> calls);
 

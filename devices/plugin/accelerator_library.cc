@@ -77,7 +77,7 @@ absl::Status CheckTable(const std::string& path, const rvm_accelerator& table) {
                                         sizeof(rvm_accelerator), " or more"));
   }
   if (!IsName(table.kind)) return Malformed(path, "names no kind; expected letters from a to z, digits and `_`");
-  if (std::find(std::begin(kTakenKinds), std::end(kTakenKinds), table.kind) != std::end(kTakenKinds)) {
+  if (IsTakenKind(table.kind)) {
     return Malformed(path,
                      absl::StrCat("is for the kind `", table.kind, "`, which RelayVM has; expected another name"));
   }
@@ -128,6 +128,10 @@ void OpenEnvironment(Opened& opened) {
 }
 
 }  // namespace
+
+bool IsTakenKind(std::string_view name) {
+  return std::find(std::begin(kTakenKinds), std::end(kTakenKinds), name) != std::end(kTakenKinds);
+}
 
 absl::Status OpenAcceleratorLibrary(const std::string& path) {
   Opened& opened = TheOpened();

@@ -13,6 +13,9 @@
 
 namespace rvm::device {
 
+// Returns true for the names of kinds that libraries cannot take.
+bool IsTakenKind(std::string_view name);
+
 // Opens the library at `path`, with or without a slash as dlopen takes it, for this process; OK if it is open.
 // kFailedPrecondition, with the reason, if it cannot be opened, or its table is malformed, for another version of the
 // interface, or of a kind that another library has.

@@ -109,18 +109,6 @@ class CompositeInC {
   rvm_composite composite_;
 };
 
-// While the program is divided, variables are the program's: they are no symbols.
-Composite WithoutVariables(Composite composite) {
-  auto forget = [](Dims& dims) {
-    for (Dim& dim : dims) dim = dim.is_const() ? dim : Dim::Any();
-  };
-  for (CompositeCall& call : composite.calls) {
-    forget(call.dims);
-    for (Operand& operand : call.operands) forget(operand.dims);
-  }
-  return composite;
-}
-
 class PluginCode : public AcceleratorCode {
  public:
   explicit PluginCode(const rvm_accelerator& table) : table_(table) {
@@ -177,6 +165,7 @@ PluginAccelerator::PluginAccelerator(const rvm_accelerator& table) : table_(tabl
 }
 
 bool PluginAccelerator::Accepts(const Composite& composite) const {
+  // While the program is divided, variables are the program's: they are no symbols.
   return table_.accepts(CompositeInC(WithoutVariables(composite)).get()) != 0;
 }
 

@@ -58,13 +58,18 @@ class StepPlanner {
   StepPlanner(const Composite& composite, size_t first, TileFunction& function)
       : function_(function), dtype_(composite.calls[first - 1].dtype), dims_(composite.calls[first - 1].dims) {}
 
+  static bool IsView(std::string_view op) {
+    const Row* row = FindRow(op);
+    return row != nullptr && row->is_view;
+  }
+
   bool Add(const CompositeCall& call) {
     const Row* row = FindRow(call.op);
     if (row == nullptr) return false;
     auto is_sum = [](const Operand& operand) { return operand.kind == Operand::Kind::kCall; };
     auto sum = std::find_if(call.operands.begin(), call.operands.end(), is_sum);
     if (sum == call.operands.end()) return false;
-    bool is_kept = RangeOf(dtype_).has_value() && (row->changes_dims || HasSameDims(call));
+    bool is_kept = RangeOf(dtype_).has_value() && (row->is_view || HasSameDims(call));
     if (!is_kept || !(this->*row->add)(call, static_cast<size_t>(sum - call.operands.begin()))) return false;
     dtype_ = call.dtype;
     dims_ = call.dims;
@@ -77,7 +82,7 @@ class StepPlanner {
   struct Row {
     std::string_view op;
     AddCall add;
-    bool changes_dims = false;
+    bool is_view = false;
   };
   static const Row* FindRow(std::string_view op);
 
@@ -254,9 +259,7 @@ const StepPlanner::Row* StepPlanner::FindRow(std::string_view op) {
 
 }  // namespace
 
-bool IsView(const CompositeCall& call) {
-  return call.op == "nn.batch_flatten" || call.op == "reshape" || call.op == "squeeze";
-}
+bool IsView(const CompositeCall& call) { return StepPlanner::IsView(call.op); }
 
 std::optional<std::vector<size_t>> AxesOfView(const Dims& dims, const Dims& view) {
   auto is_unknown = [](const Dim& dim) { return !dim.is_const(); };

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <random>
 #include <span>
@@ -256,54 +257,52 @@ absl::Status Load(device::Device& device, const std::string& text) {
   return device.Load({reinterpret_cast<const uint8_t*>(text.data()), text.size()}, functions).status();
 }
 
+// Code in which `from` is replaced, and what the device says of it.
+struct Damage {
+  const char *from, *to, *message;
+};
+
+void CheckRefusals(device::Device& device, const std::string& code, std::initializer_list<Damage> damages) {
+  EXPECT_TRUE(Load(device, code).ok());
+  for (const Damage& damage : damages) {
+    std::string text = code;
+    text.replace(text.find(damage.from), std::string(damage.from).size(), damage.to);
+    absl::Status status = Load(device, text);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << damage.to;
+    EXPECT_TRUE(absl::StrContains(status.message(), damage.message)) << status;
+  }
+}
+
 TEST_F(SimDeviceTest, MalformedCodeIsRefused) {
   Connect();
-  EXPECT_TRUE(Load(*device_, kProduct).ok());
-  struct Case {
-    const char *from, *to, *message;
-  };
-  for (const Case& c : {Case{"product", "quotient", "saw `quotient`; expected `product`"},
-                        Case{"k0_0", "k9_0", "the code has no function `k0_0`"},
-                        Case{"loops 3", "loops 99", "saw `99`; expected a number from 3 to 16"},
-                        Case{"2 0 1 2", "2 1 1 2", "expected columns that are not the rows"},
-                        Case{"2 0 1 2", "2 0 1 1", "expected a number from 2 to 2"},
-                        Case{"int32", "int64", "saw `int64`; expected one of `int8`, `uint8`, `int32`, `float32`"},
-                        Case{"a4 0 1 0 0", "a4 0 1 5 0", "saw `5`; expected a number from 0 to 0"},
-                        Case{"a4 0 1 0 0", "a4 0 1 0", "expected a number"},
-                        Case{"axis 3 0 0 1 0\n", "", "saw `store`; expected `axis`"}}) {
-    std::string text = kProduct;
-    text.replace(text.find(c.from), std::string(c.from).size(), c.to);
-    absl::Status status = Load(*device_, text);
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_TRUE(absl::StrContains(status.message(), c.message)) << status;
-  }
+  CheckRefusals(*device_, kProduct,
+                {{"product", "quotient", "saw `quotient`; expected `product`"},
+                 {"k0_0", "k9_0", "the code has no function `k0_0`"},
+                 {"loops 3", "loops 99", "saw `99`; expected a number from 3 to 16"},
+                 {"2 0 1 2", "2 1 1 2", "expected columns that are not the rows"},
+                 {"2 0 1 2", "2 0 1 1", "expected a number from 2 to 2"},
+                 {"int32", "int64", "saw `int64`; expected one of `int8`, `uint8`, `int32`, `float32`"},
+                 {"a4 0 1 0 0", "a4 0 1 5 0", "saw `5`; expected a number from 0 to 0"},
+                 {"a4 0 1 0 0", "a4 0 1 0", "expected a number"},
+                 {"axis 3 0 0 1 0\n", "", "saw `store`; expected `axis`"}});
   EXPECT_TRUE(absl::StrContains(Load(*device_, "product k0_0 loops").message(), "saw its end"));
 }
 
 TEST_F(SimDeviceTest, MalformedStepsAreRefused) {
   Connect();
-  EXPECT_TRUE(Load(*device_, kLayer).ok());
-  struct Case {
-    const char *from, *to, *message;
-  };
-  for (const Case& c : {Case{"divide 2", "divide 0", "saw `0`; expected a number from 1"},
-                        Case{"divide 2", "double 2", "saw `double`; expected a step or `store`"},
-                        Case{"nearest", "away", "saw `away`; expected `up`"},
-                        Case{"clamp -100 100", "clamp 100 -100", "saw `-100`; expected a number from 100"},
-                        Case{"31 nearest", "63 nearest", "saw `63`; expected a number from 1 to 62"},
-                        Case{"wrap int32", "wrap float32", "expected one of `int8`, `uint8`, `int32`"},
-                        Case{"wrap int8", "scale 0", "expected `scale` as the last step of a product of float32"},
-                        Case{"divide 2", "scale 0", "expected `store` behind `scale`"},
-                        Case{"tensor 4 int8", "tensor 4 float32", "expected `scale` as the last step"},
-                        Case{"broadcast a6 0 1 0 0", "broadcast a6 0 1 0 1", "saw `1`; expected a number from 0 to 0"},
-                        Case{"a6|2 3 4", "a6| 3 4", "saw `a6|`; expected a number from 0"},
-                        Case{"a6|2 3 4", "6|a 3 4", "saw `6|a`; expected a number from 0"}}) {
-    std::string text = kLayer;
-    text.replace(text.find(c.from), std::string(c.from).size(), c.to);
-    absl::Status status = Load(*device_, text);
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << c.to;
-    EXPECT_TRUE(absl::StrContains(status.message(), c.message)) << status;
-  }
+  CheckRefusals(*device_, kLayer,
+                {{"divide 2", "divide 0", "saw `0`; expected a number from 1"},
+                 {"divide 2", "double 2", "saw `double`; expected a step or `store`"},
+                 {"nearest", "away", "saw `away`; expected `up`"},
+                 {"clamp -100 100", "clamp 100 -100", "saw `-100`; expected a number from 100"},
+                 {"31 nearest", "63 nearest", "saw `63`; expected a number from 1 to 62"},
+                 {"wrap int32", "wrap float32", "expected one of `int8`, `uint8`, `int32`"},
+                 {"wrap int8", "scale 0", "expected `scale` as the last step of a product of float32"},
+                 {"divide 2", "scale 0", "expected `store` behind `scale`"},
+                 {"tensor 4 int8", "tensor 4 float32", "expected `scale` as the last step"},
+                 {"broadcast a6 0 1 0 0", "broadcast a6 0 1 0 1", "saw `1`; expected a number from 0 to 0"},
+                 {"a6|2 3 4", "a6| 3 4", "saw `a6|`; expected a number from 0"},
+                 {"a6|2 3 4", "6|a 3 4", "saw `6|a`; expected a number from 0"}});
 }
 
 // A residual of one row serves each row of the result.

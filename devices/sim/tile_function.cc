@@ -1,26 +1,27 @@
 #include "devices/sim/tile_function.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "devices/sim/tile_target.h"
 
 namespace rvm::target {
 namespace {
 
-// The accelerator's bounds.
-constexpr int64_t kMaxExtent = 0x7fffffff;
-constexpr int64_t kMaxStep = 1 << 24;
-constexpr size_t kMaxLoops = 16;
+using device::kMaxTileCoefficient;
+using device::kMaxTileExtent;
+using device::kMaxTileLoops;
 
 bool Fits(int64_t number, int64_t most) { return number >= -most && number <= most; }
 
 bool Fits(const TileTensor& tensor) {
   return std::all_of(tensor.places.begin(), tensor.places.end(), [](const Place& place) {
-    return Fits(place.constant, kMaxExtent) &&
+    return Fits(place.constant, kMaxTileExtent) &&
            std::all_of(place.terms.begin(), place.terms.end(),
-                       [](const Place::Term& term) { return Fits(term.step, kMaxStep); });
+                       [](const Place::Term& term) { return Fits(term.step, kMaxTileCoefficient); });
   });
 }
 
@@ -94,12 +95,13 @@ class Writer {
 }  // namespace
 
 bool FitsBounds(const TileFunction& function) {
-  bool all_fit = function.loops.size() <= kMaxLoops && Fits(function.result) &&
+  bool all_fit = std::cmp_less_equal(function.loops.size(), kMaxTileLoops) && Fits(function.result) &&
                  std::all_of(function.factors.begin(), function.factors.end(),
                              [](const TileTensor& factor) { return Fits(factor); });
   for (const TileStep& step : function.steps) all_fit = all_fit && (!step.tensor || Fits(*step.tensor));
-  return all_fit && std::all_of(function.loops.begin(), function.loops.end(),
-                                [](const Dim& loop) { return !loop.is_const() || Fits(loop.constant(), kMaxExtent); });
+  return all_fit && std::all_of(function.loops.begin(), function.loops.end(), [](const Dim& loop) {
+           return !loop.is_const() || Fits(loop.constant(), kMaxTileExtent);
+         });
 }
 
 absl::StatusOr<std::string> WriteTileFunction(const TileFunction& function, const std::string& name,

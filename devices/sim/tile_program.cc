@@ -11,13 +11,11 @@
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
+#include "devices/sim/tile_target.h"
 
 namespace rvm::device {
 namespace {
 
-constexpr int64_t kTile = 16;
-constexpr int64_t kMaxExtent = kMaxTileExtent;
-constexpr int64_t kMaxCoefficient = 1 << 24;
 constexpr size_t kMaxTerms = 8;  // of an extent
 
 struct TypeName {
@@ -80,11 +78,11 @@ class TileParser {
     for (absl::string_view term : terms) {
       bool is_argument = absl::ConsumePrefix(&term, "a");
       int64_t value = 0;
-      bool fits = absl::SimpleAtoi(term, &value) && value >= 0 && value <= kMaxExtent;
+      bool fits = absl::SimpleAtoi(term, &value) && value >= 0 && value <= kMaxTileExtent;
       if (fits) extent.terms.push_back({is_argument, value});
     }
     if (terms.empty() || extent.terms.size() != terms.size() || terms.size() > kMaxTerms) {
-      return Wrong(absl::StrCat("a number from 0 to ", kMaxExtent, ", or `a` and that of an argument"));
+      return Wrong(absl::StrCat("a number from 0 to ", kMaxTileExtent, ", or `a` and that of an argument"));
     }
     ++next_;
     return extent;
@@ -151,7 +149,7 @@ class TileParser {
   absl::Status Tensor(TileProduct& product, Use use) {
     TileTensor& tensor = product.tensors.emplace_back();
     RVM_RETURN_IF_ERROR(Word("tensor"));
-    RVM_ASSIGN_OR_RETURN(int64_t argument, Number(0, kMaxExtent));
+    RVM_ASSIGN_OR_RETURN(int64_t argument, Number(0, kMaxTileExtent));
     tensor.argument = static_cast<size_t>(argument);
     RVM_ASSIGN_OR_RETURN(tensor.type, Type(NumTypes(use)));
     bool is_result = use == Use::kResult;
@@ -162,14 +160,14 @@ class TileParser {
       axis.is_broadcast = !is_result && Takes("broadcast");
       if (!axis.is_broadcast) RVM_RETURN_IF_ERROR(Word("axis"));
       RVM_ASSIGN_OR_RETURN(axis.extent, Extent());
-      RVM_ASSIGN_OR_RETURN(axis.constant, Number(-kMaxExtent, kMaxExtent));
+      RVM_ASSIGN_OR_RETURN(axis.constant, Number(-kMaxTileExtent, kMaxTileExtent));
       for (size_t loop = 0; loop < product.loops.size(); ++loop) {
         // Coefficients that must be 0: a tile does not vary along these loops, and what is done to sums does not see
         // those that add up.
         bool must_be_0 = use == Use::kFirstFactor    ? loop == product.columns
                          : use == Use::kSecondFactor ? loop == product.rows
                                                      : loop >= product.num_outer;
-        int64_t most = must_be_0 ? 0 : kMaxCoefficient;
+        int64_t most = must_be_0 ? 0 : kMaxTileCoefficient;
         RVM_ASSIGN_OR_RETURN(int64_t coefficient, Number(-most, most));
         axis.coefficients.push_back(coefficient);
       }
@@ -193,11 +191,11 @@ class TileParser {
       if (!step.rounds_nearest) RVM_RETURN_IF_ERROR(Word("up"));
     } else if (Takes("divide")) {
       step.kind = Kind::kDivide;
-      RVM_ASSIGN_OR_RETURN(step.a, Number(1, kMaxExtent));
+      RVM_ASSIGN_OR_RETURN(step.a, Number(1, kMaxTileExtent));
     } else if (Takes("clamp")) {
       step.kind = Kind::kClamp;
-      RVM_ASSIGN_OR_RETURN(step.a, Number(std::numeric_limits<int32_t>::min(), kMaxExtent));
-      RVM_ASSIGN_OR_RETURN(step.b, Number(step.a, kMaxExtent));
+      RVM_ASSIGN_OR_RETURN(step.a, Number(std::numeric_limits<int32_t>::min(), kMaxTileExtent));
+      RVM_ASSIGN_OR_RETURN(step.b, Number(step.a, kMaxTileExtent));
     } else if (Takes("wrap")) {
       step.kind = Kind::kWrap;
       RVM_ASSIGN_OR_RETURN(step.type, Type(3));
@@ -240,9 +238,9 @@ absl::StatusOr<BoundTileProduct> BindTileProduct(const TileProduct& product, std
       found = term.is_argument ? arguments[number] : term.value;
       if (found != 1) break;
     }
-    if (found < 0 || found > kMaxExtent) {
+    if (found < 0 || found > kMaxTileExtent) {
       return absl::InvalidArgumentError(
-          absl::StrCat("`", product.name, "` has the extent ", found, "; expected 0 to ", kMaxExtent));
+          absl::StrCat("`", product.name, "` has the extent ", found, "; expected 0 to ", kMaxTileExtent));
     }
     return found;
   };
@@ -258,11 +256,11 @@ absl::StatusOr<BoundTileProduct> BindTileProduct(const TileProduct& product, std
       RVM_ASSIGN_OR_RETURN(int64_t extent, value(axis.extent));
       extents.push_back(extent);
       is_empty |= extent == 0;
-      bytes = std::min(bytes * std::max<int64_t>(extent, 1), kMaxExtent + 1);
+      bytes = std::min(bytes * std::max<int64_t>(extent, 1), kMaxTileExtent + 1);
     }
-    if (bytes > kMaxExtent && !is_empty) {
+    if (bytes > kMaxTileExtent && !is_empty) {
       return absl::InvalidArgumentError(
-          absl::StrCat("`", product.name, "` has a tensor of more than ", kMaxExtent, " bytes"));
+          absl::StrCat("`", product.name, "` has a tensor of more than ", kMaxTileExtent, " bytes"));
     }
   }
   return bound;
@@ -281,8 +279,7 @@ int64_t NumTiles(const BoundTileProduct& bound) {
   const TileProduct& product = *bound.product;
   int64_t tiles = 1;
   for (size_t loop = 0; loop < bound.loops.size(); ++loop) {
-    bool is_tiled = loop == product.rows || loop == product.columns || loop == product.depth;
-    int64_t steps = is_tiled ? (bound.loops[loop] + kTile - 1) / kTile : bound.loops[loop];
+    int64_t steps = product.IsTiled(loop) ? (bound.loops[loop] + kTile - 1) / kTile : bound.loops[loop];
     // The loops outside of one that has no steps run, too.
     if (__builtin_mul_overflow(tiles, std::max<int64_t>(steps, 1), &tiles)) return std::numeric_limits<int64_t>::max();
   }

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,10 +12,6 @@
 #include "absl/strings/string_view.h"
 
 namespace rvm::device {
-
-// Bounds that keep coordinates far from overflow.
-inline constexpr int64_t kMaxTileLoops = 16, kMaxTileRank = 16, kMaxTileSteps = 32;
-inline constexpr int64_t kMaxTileExtent = std::numeric_limits<int32_t>::max();
 
 // The first of some values that is not 1, or 1. Each is a number or the value of an argument.
 struct TileExtent {
@@ -55,6 +50,9 @@ struct TileStep {
 };
 
 struct TileProduct {
+  // Returns true for the loops that go in steps of a tile.
+  bool IsTiled(size_t loop) const { return loop == rows || loop == columns || loop == depth; }
+
   std::string name;
   std::vector<TileExtent> loops;
   size_t num_outer = 0;

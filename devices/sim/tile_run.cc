@@ -8,11 +8,10 @@
 #include <vector>
 
 #include "devices/sim/tile_program.h"
+#include "devices/sim/tile_target.h"
 
 namespace rvm::device {
 namespace {
-
-constexpr int64_t kTile = 16;
 
 // A tensor at one position of the loops: the coordinates of the first element of a tile, and their steps along its two
 // directions.
@@ -205,8 +204,8 @@ class TileRun {
   template <typename F>
   void ForEach(size_t loop, size_t end, const F& body) {
     if (loop == end) return body();
-    bool is_tiled = loop == product_.rows || loop == product_.columns || loop == product_.depth;
-    for (at_[loop] = 0; at_[loop] < loops_[loop]; at_[loop] += is_tiled ? kTile : 1) ForEach(loop + 1, end, body);
+    int64_t step = product_.IsTiled(loop) ? kTile : 1;
+    for (at_[loop] = 0; at_[loop] < loops_[loop]; at_[loop] += step) ForEach(loop + 1, end, body);
   }
 
   const TileProduct& product_;

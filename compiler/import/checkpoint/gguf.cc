@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "base/git_lfs.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "compiler/import/little_endian_reader.h"
 
 namespace rvm::checkpoint {
 namespace {
@@ -49,37 +49,11 @@ const TensorType* FindTensorType(uint32_t number) {
 // Numbers of the types of metadata.
 enum ValueType : uint32_t { kU8, kI8, kU16, kI16, kU32, kI32, kF32, kBoolean, kString, kArray, kU64, kI64, kF64 };
 
-class Reader {
+class Reader : public importing::LittleEndianReader {
  public:
-  explicit Reader(importing::Bytes bytes) : bytes_(bytes) {}
+  using LittleEndianReader::LittleEndianReader;
 
-  // False after a read beyond the end of the file, or of a type that is unknown.
-  bool ok() const { return ok_; }
-  size_t position() const { return at_; }
-
-  template <typename T>
-  T Number() {
-    T value{};
-    if (bytes_.size() - at_ < sizeof(T)) {
-      ok_ = false;
-      at_ = bytes_.size();
-      return value;
-    }
-    std::memcpy(&value, bytes_.data() + at_, sizeof(T));
-    at_ += sizeof(T);
-    return value;
-  }
-
-  std::string String() {
-    uint64_t size = Number<uint64_t>();
-    if (size > bytes_.size() - at_) {
-      ok_ = false;
-      return {};
-    }
-    std::string text(reinterpret_cast<const char*>(bytes_.data() + at_), static_cast<size_t>(size));
-    at_ += static_cast<size_t>(size);
-    return text;
-  }
+  std::string String() { return std::string(Text(Number<uint64_t>())); }
 
   int64_t Integer(uint32_t type) {
     if (type == kU8) return Number<uint8_t>();
@@ -89,7 +63,7 @@ class Reader {
     if (type == kU32) return Number<uint32_t>();
     if (type == kI32) return Number<int32_t>();
     if (type == kU64 || type == kI64) return Number<int64_t>();
-    ok_ = false;
+    Fail();
     return 0;
   }
 
@@ -99,7 +73,7 @@ class Reader {
     uint32_t element = Number<uint32_t>();
     uint64_t count = Number<uint64_t>();
     // Each element takes a byte or more, so the file bounds the loop. Arrays of arrays are not read.
-    for (uint64_t i = 0; i < count && ok_; ++i) Scalar(element);
+    for (uint64_t i = 0; i < count && ok(); ++i) Scalar(element);
     return {};
   }
 
@@ -111,10 +85,6 @@ class Reader {
     if (type == kBoolean) return Number<uint8_t>() != 0;
     return Integer(type);
   }
-
-  importing::Bytes bytes_;
-  size_t at_ = 0;
-  bool ok_ = true;
 };
 
 absl::Status Malformed(std::string_view why) {

@@ -42,6 +42,11 @@ builder::Value Frame::Result(const Operands& operands) {
   return used.size() == 1 ? used[0] : builder_.TupleOf(used);
 }
 
+void Frame::DefineInitialState(absl::FunctionRef<Operands()> values) {
+  builder_.Define("initial_state", {}, nullptr,
+                  [&](builder::Values) { return emit_.InBlock([&] { return Result(values()); }); });
+}
+
 void Frame::DefineMain(absl::FunctionRef<Operands(const Operands& params)> body) {
   for (size_t i = 0; i < params_.size(); ++i) params_[i].type = emit_.Annotation(param_types_[i]);
   builder_.Define("main", params_, nullptr, [&](builder::Values values) {

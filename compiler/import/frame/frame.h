@@ -73,6 +73,9 @@ class Frame {
   void AddSeed();
   // Defines @main, whose results `body` computes from the parameters before the seed.
   void DefineMain(absl::FunctionRef<Operands(const Operands& params)> body);
+  // Defines @initial_state, which gives the first values of the model's state: of parameters of @main behind its
+  // inputs.
+  void DefineInitialState(absl::FunctionRef<Operands()> values);
   // Returns the operands as the result of a function: one alone, or a tuple of several.
   builder::Value Result(const Operands& operands);
   // Stores the module and its weights, or returns an error that lists all refusals.

@@ -345,14 +345,12 @@ absl::StatusOr<ImportedModel> Importer::ImportModel() {
     return Outputs(result);
   });
   if (!states_.empty() && batch_.is_const()) {
-    builder_.Define("initial_state", {}, nullptr, [&](builder::Values) {
-      return emit_.InBlock([&] {
-        Operands zeros;
-        for (const State& state : states_) {
-          zeros.push_back(Steps(emit_).BroadcastTo(emit_.Number(0, kFloat32), state.dims));
-        }
-        return Result(zeros);
-      });
+    DefineInitialState([&] {
+      Operands zeros;
+      for (const State& state : states_) {
+        zeros.push_back(Steps(emit_).BroadcastTo(emit_.Number(0, kFloat32), state.dims));
+      }
+      return zeros;
     });
   }
   RVM_RETURN_IF_ERROR(Finish(result));

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -14,11 +13,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/tensor_blob.h"
+#include "compiler/import/little_endian_reader.h"
 
 namespace rvm::mxnet {
 namespace {
 
 using importing::FileBytes;
+using importing::LittleEndianReader;
 
 constexpr uint64_t kListMagic = 0x112;
 // Forms of an array, oldest first. The first has no magic: it begins with its rank.
@@ -29,37 +30,8 @@ constexpr uint32_t kMaxRank = 32;
 constexpr std::string_view kTypes[] = {"float32", "float64", "float16", "uint8",  "int32",  "int8",    "int64",
                                        "bool",    "int16",   "uint16",  "uint32", "uint64", "bfloat16"};
 
-class Reader {
- public:
-  explicit Reader(const FileBytes& file) : file_(file), rest_(file.bytes) {}
-
-  // Reads a little-endian number; 0, and false from then on by ok(), behind the end.
-  template <typename T>
-  T Number() {
-    T value{};
-    if (rest_.size() < sizeof(T)) is_ok_ = false;
-    if (!is_ok_) return value;
-    std::memcpy(&value, rest_.data(), sizeof(T));
-    rest_ = rest_.subspan(sizeof(T));
-    return value;
-  }
-  FileBytes Part(uint64_t size) {
-    if (size > rest_.size()) is_ok_ = false;
-    if (!is_ok_) return {};
-    FileBytes part = {rest_.first(static_cast<size_t>(size)), file_.owner};
-    rest_ = rest_.subspan(static_cast<size_t>(size));
-    return part;
-  }
-  bool ok() const { return is_ok_; }
-
- private:
-  const FileBytes& file_;
-  importing::Bytes rest_;
-  bool is_ok_ = true;
-};
-
 // nullopt: an array that has no value.
-absl::StatusOr<std::optional<Literal>> ReadArray(Reader& reader) {
+absl::StatusOr<std::optional<Literal>> ReadArray(LittleEndianReader& reader, const FileBytes& file) {
   uint32_t rank = reader.Number<uint32_t>();
   bool has_long_extents = false, is_numpy = false;
   if (rank == kMagic1 || rank == kMagic2 || rank == kMagic3) {
@@ -85,17 +57,17 @@ absl::StatusOr<std::optional<Literal>> ReadArray(Reader& reader) {
       return absl::InvalidArgumentError(absl::StrCat("its shape is ", ShapeToString(shape)));
     }
   }
-  FileBytes elements = reader.Part(static_cast<uint64_t>(size));
+  FileBytes elements = {reader.Part(static_cast<uint64_t>(size)), file.owner};
   if (!reader.ok()) return absl::InvalidArgumentError("the file ends in it");
   return importing::WrapElements(dtype, std::move(shape), std::move(elements));
 }
 
-absl::StatusOr<Params> ReadList(Reader& reader) {
+absl::StatusOr<Params> ReadList(LittleEndianReader& reader, const FileBytes& file) {
   reader.Number<uint64_t>();  // reserved
   const auto count = reader.Number<uint64_t>();
   std::vector<std::optional<Literal>> arrays;
   for (uint64_t i = 0; i < count && reader.ok(); ++i) {
-    absl::StatusOr<std::optional<Literal>> array = ReadArray(reader);
+    absl::StatusOr<std::optional<Literal>> array = ReadArray(reader, file);
     if (!array.ok()) {
       return absl::Status(array.status().code(),
                           absl::StrCat("array ", i, " of the file of weights: ", array.status().message()));
@@ -109,9 +81,8 @@ absl::StatusOr<Params> ReadList(Reader& reader) {
   }
   Params params;
   for (std::optional<Literal>& array : arrays) {
-    const FileBytes part = reader.Part(reader.Number<uint64_t>());
+    std::string_view name = reader.Text(reader.Number<uint64_t>());
     if (!reader.ok()) return absl::InvalidArgumentError("the file of weights ends in a name");
-    std::string_view name(reinterpret_cast<const char*>(part.bytes.data()), part.bytes.size());
     for (std::string_view prefix : {"arg:", "aux:"}) {
       if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
     }
@@ -128,12 +99,12 @@ absl::StatusOr<Params> ReadParams(const FileBytes& file) {
     RVM_ASSIGN_OR_RETURN(TensorList list, DecodeTensorList(bytes));
     return std::move(list.tensors);
   }
-  Reader reader(file);
+  LittleEndianReader reader(file.bytes);
   if (reader.Number<uint64_t>() != kListMagic) {
     return absl::InvalidArgumentError(
         "the file of weights is no list of arrays; expected a .params file of MXNet or NNVM");
   }
-  return ReadList(reader);
+  return ReadList(reader, file);
 }
 
 }  // namespace rvm::mxnet

@@ -225,14 +225,12 @@ void Importer::FindState() {
 
 void Importer::DefineInitialState() {
   if (std::ranges::none_of(variables_, &Variable::is_state)) return;
-  builder_.Define("initial_state", {}, nullptr, [&](builder::Values) {
-    return emit_.InBlock([&] {
-      Operands values;
-      for (const Variable& variable : variables_) {
-        if (variable.is_state) values.push_back(emit_.Constant(*variable.first, variable.name));
-      }
-      return Result(values);
-    });
+  Frame::DefineInitialState([&] {
+    Operands values;
+    for (const Variable& variable : variables_) {
+      if (variable.is_state) values.push_back(emit_.Constant(*variable.first, variable.name));
+    }
+    return values;
   });
 }
 

@@ -151,17 +151,15 @@ Operand Importer::FirstValue(const Variable& variable) {
 void Importer::DefineInitialState() {
   if (std::ranges::none_of(variables_, &Variable::is_state)) return;
   for (Variable& variable : variables_) variable.value = nullptr;
-  builder_.Define("initial_state", {}, nullptr, [&](builder::Values) {
-    return emit_.InBlock([&] {
-      for (size_t graph : initialisers_) Body(graph, {});
-      Operands values;
-      for (const Variable& variable : variables_) {
-        if (variable.is_state) values.push_back(FirstValue(variable));
-      }
-      const absl::Status status = emit_.TakeStatus();
-      if (!status.ok()) refusals_.Add("a variable", "`@initial_state`", status);
-      return Result(values);
-    });
+  Frame::DefineInitialState([&] {
+    for (size_t graph : initialisers_) Body(graph, {});
+    Operands values;
+    for (const Variable& variable : variables_) {
+      if (variable.is_state) values.push_back(FirstValue(variable));
+    }
+    const absl::Status status = emit_.TakeStatus();
+    if (!status.ok()) refusals_.Add("a variable", "`@initial_state`", status);
+    return values;
   });
 }
 

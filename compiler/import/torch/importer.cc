@@ -407,8 +407,7 @@ void Importer::DefineInitialState() {
     if (input->role == InputRole::kBuffer) values.push_back(Weight(*input));
   }
   if (values.empty()) return;
-  builder_.Define("initial_state", {}, nullptr,
-                  [&](builder::Values) { return emit_.InBlock([&] { return Result(values); }); });
+  Frame::DefineInitialState([&] { return values; });
 }
 
 absl::StatusOr<ImportedModel> Importer::ImportModel() {

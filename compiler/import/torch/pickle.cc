@@ -1,5 +1,6 @@
 #include "compiler/import/torch/pickle.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <map>
@@ -9,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "compiler/import/little_endian_reader.h"
 
 namespace rvm::torch {
 
@@ -28,12 +30,12 @@ std::string_view PickleValue::maker() const {
 // Runs the small machine of a pickle: a stack of values, marks on it, and a memo.
 class PickleReader {
  public:
-  explicit PickleReader(importing::Bytes bytes) : bytes_(bytes) {}
+  explicit PickleReader(importing::Bytes bytes) : reader_(bytes) {}
 
   absl::StatusOr<Pickle> Read() {
-    while (!is_done_ && !failed_) Step();
-    if (failed_ || stack_.size() != 1) {
-      return absl::InvalidArgumentError(absl::StrCat("a pickle in it is damaged at byte ", at_));
+    while (!is_done_ && reader_.ok()) Step();
+    if (!reader_.ok() || stack_.size() != 1) {
+      return absl::InvalidArgumentError(absl::StrCat("a pickle in it is damaged at byte ", reader_.position()));
     }
     result_.root_ = stack_[0];
     return std::move(result_);
@@ -45,31 +47,13 @@ class PickleReader {
     value.kind = kind;
     return &value;
   }
-  void Fail() { failed_ = true; }
+  void Fail() { reader_.Fail(); }
 
-  uint64_t Number(size_t size) {
-    if (size > bytes_.size() - at_) {
-      Fail();
-      return 0;
-    }
-    uint64_t value = 0;
-    for (size_t i = 0; i < size; ++i) value |= uint64_t{bytes_[at_ + i]} << (8 * i);
-    at_ += size;
-    return value;
-  }
-  std::string Text(uint64_t size) {
-    if (failed_ || size > bytes_.size() - at_) {
-      Fail();
-      return "";
-    }
-    std::string text(reinterpret_cast<const char*>(bytes_.data()) + at_, static_cast<size_t>(size));
-    at_ += static_cast<size_t>(size);
-    return text;
-  }
+  uint64_t Number(size_t size) { return reader_.Unsigned(size); }
+  std::string Text(uint64_t size) { return std::string(reader_.Text(size)); }
   std::string Line() {
-    size_t end = at_;
-    while (end < bytes_.size() && bytes_[end] != '\n') ++end;
-    std::string line = Text(end - at_);
+    importing::Bytes rest = reader_.rest();
+    std::string line = Text(static_cast<uint64_t>(std::ranges::find(rest, '\n') - rest.begin()));
     Number(1);
     return line;
   }
@@ -135,7 +119,7 @@ class PickleReader {
 
   void Step() {
     uint8_t op = static_cast<uint8_t>(Number(1));
-    if (failed_ || StepOfLeaf(op) || StepOfGroup(op)) return;
+    if (!reader_.ok() || StepOfLeaf(op) || StepOfGroup(op)) return;
     switch (op) {
       case 0x80: Number(1); break;
       case '.': is_done_ = true; break;
@@ -168,10 +152,8 @@ class PickleReader {
         return true;
       }
       case 'G': {
-        uint64_t reversed = Number(8), value = 0;
-        for (int i = 0; i < 8; ++i) value |= ((reversed >> (8 * i)) & 0xff) << (8 * (7 - i));
         Push(New(PickleKind::kFloat));
-        stack_.back()->number = std::bit_cast<double>(value);
+        stack_.back()->number = std::bit_cast<double>(__builtin_bswap64(Number(8)));  // big-endian
         return true;
       }
       case 'X': PushText(Text(Number(4))); return true;
@@ -218,9 +200,8 @@ class PickleReader {
     }
   }
 
-  importing::Bytes bytes_;
-  size_t at_ = 0;
-  bool is_done_ = false, failed_ = false;
+  importing::LittleEndianReader reader_;
+  bool is_done_ = false;
   std::vector<PickleValue*> stack_;
   std::vector<size_t> marks_;
   std::map<uint64_t, PickleValue*> memo_;

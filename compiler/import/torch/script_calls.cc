@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
 #include "base/stack_guard.h"
@@ -86,12 +87,8 @@ ScriptValue ScriptRunner::EvaluateAttribute(const Expr& expr, Env& env) {
   std::string root(RootOf(path));
   if (!path.empty() && !env.contains(root)) {
     if (root == "CONSTANTS" && constants_ != nullptr) {
-      size_t index = 0;
-      bool is_constant = expr.text.size() > 1 && expr.text[0] == 'c' && expr.text.size() < 9;
-      for (size_t i = 1; is_constant && i < expr.text.size(); ++i) {
-        is_constant = expr.text[i] >= '0' && expr.text[i] <= '9';
-        index = index * 10 + static_cast<size_t>(expr.text[i] - '0');
-      }
+      uint32_t index = 0;  // of "c12"
+      bool is_constant = expr.text.starts_with('c') && absl::SimpleAtoi(Abseil(expr.text).substr(1), &index);
       if (is_constant && index < constants_->items.size()) {
         return FromPickle(*constants_->items[index], path, "constants");
       }

@@ -20,50 +20,35 @@ constexpr size_t kMaxItems = 10'000;  // of a list that is repeated
 
 struct NumberRow {
   std::string_view name, target;
+  // Returns the result on known operands, both the same for an operator of one; nullopt where Python raises an
+  // exception.
+  std::optional<double> (*compute)(double a, double b);
   NumberKind kind = NumberKind::kInt;  // of the result; kInt: that of the operands
 };
+using Result = std::optional<double>;
+Result Quotient(double a, double b) { return b == 0 ? std::nullopt : Result(a / b); }
 constexpr NumberRow kNumbers[] = {
-    {"add", "_operator.add"},
-    {"sub", "_operator.sub"},
-    {"mul", "_operator.mul"},
-    {"div", "_operator.truediv", NumberKind::kFloat},
-    {"truediv", "_operator.truediv", NumberKind::kFloat},
-    {"floordiv", "_operator.floordiv"},
-    {"remainder", "_operator.mod"},
-    {"pow", "_operator.pow"},
-    {"neg", "_operator.neg"},
-    {"min", "torch.sym_min"},
-    {"max", "torch.sym_max"},
-    {"eq", "_operator.eq", NumberKind::kBool},
-    {"ne", "_operator.ne", NumberKind::kBool},
-    {"lt", "_operator.lt", NumberKind::kBool},
-    {"le", "_operator.le", NumberKind::kBool},
-    {"gt", "_operator.gt", NumberKind::kBool},
-    {"ge", "_operator.ge", NumberKind::kBool},
-    {"__not__", "torch.sym_not", NumberKind::kBool},
+    {"add", "_operator.add", [](double a, double b) -> Result { return a + b; }},
+    {"sub", "_operator.sub", [](double a, double b) -> Result { return a - b; }},
+    {"mul", "_operator.mul", [](double a, double b) -> Result { return a * b; }},
+    {"div", "_operator.truediv", Quotient, NumberKind::kFloat},
+    {"truediv", "_operator.truediv", Quotient, NumberKind::kFloat},
+    {"floordiv", "_operator.floordiv",
+     [](double a, double b) { return b == 0 ? std::nullopt : Result(std::floor(a / b)); }},
+    {"remainder", "_operator.mod",
+     [](double a, double b) { return b == 0 ? std::nullopt : Result(a - std::floor(a / b) * b); }},
+    {"pow", "_operator.pow", [](double a, double b) -> Result { return std::pow(a, b); }},
+    {"neg", "_operator.neg", [](double a, double) -> Result { return -a; }},
+    {"min", "torch.sym_min", [](double a, double b) -> Result { return std::min(a, b); }},
+    {"max", "torch.sym_max", [](double a, double b) -> Result { return std::max(a, b); }},
+    {"eq", "_operator.eq", [](double a, double b) -> Result { return a == b ? 1 : 0; }, NumberKind::kBool},
+    {"ne", "_operator.ne", [](double a, double b) -> Result { return a != b ? 1 : 0; }, NumberKind::kBool},
+    {"lt", "_operator.lt", [](double a, double b) -> Result { return a < b ? 1 : 0; }, NumberKind::kBool},
+    {"le", "_operator.le", [](double a, double b) -> Result { return a <= b ? 1 : 0; }, NumberKind::kBool},
+    {"gt", "_operator.gt", [](double a, double b) -> Result { return a > b ? 1 : 0; }, NumberKind::kBool},
+    {"ge", "_operator.ge", [](double a, double b) -> Result { return a >= b ? 1 : 0; }, NumberKind::kBool},
+    {"__not__", "torch.sym_not", [](double a, double) -> Result { return a == 0 ? 1 : 0; }, NumberKind::kBool},
 };
-
-// Returns the result on known operands; nullopt where Python raises an exception, or this does not know.
-std::optional<double> Compute(std::string_view name, double a, double b) {
-  if (name == "add") return a + b;
-  if (name == "sub") return a - b;
-  if (name == "mul") return a * b;
-  if (name == "div" || name == "truediv") return b == 0 ? std::nullopt : std::optional(a / b);
-  if (name == "floordiv") return b == 0 ? std::nullopt : std::optional(std::floor(a / b));
-  if (name == "remainder") return b == 0 ? std::nullopt : std::optional(a - std::floor(a / b) * b);
-  if (name == "pow") return std::pow(a, b);
-  if (name == "neg") return -a;
-  if (name == "min") return std::min(a, b);
-  if (name == "max") return std::max(a, b);
-  if (name == "eq") return a == b ? 1 : 0;
-  if (name == "ne") return a != b ? 1 : 0;
-  if (name == "lt") return a < b ? 1 : 0;
-  if (name == "le") return a <= b ? 1 : 0;
-  if (name == "gt") return a > b ? 1 : 0;
-  if (name == "ge") return a >= b ? 1 : 0;
-  if (name == "__not__") return a == 0 ? 1 : 0;
-  return std::nullopt;
-}
 
 NumberKind KindOf(const NumberRow& row, const ScriptValues& args) {
   if (row.kind != NumberKind::kInt) return row.kind;
@@ -113,7 +98,7 @@ std::optional<ScriptValue> ScriptRunner::OnNumbers(const std::string& name, cons
   NumberKind kind = KindOf(*row, args);
   std::optional<double> a = args[0].Known(), b = args.back().Known();
   if (a && b) {
-    std::optional<double> result = Compute(name, *a, *b);
+    std::optional<double> result = row->compute(*a, *b);
     // Integers that a double does not hold are not computed here.
     bool is_exact = result && (kind == NumberKind::kFloat || std::fabs(*result) < 9e15);
     if (!is_exact) {
@@ -154,10 +139,11 @@ std::optional<ScriptValue> ScriptRunner::OnLists(const std::string& name, Script
   ScriptValues& items = first.list->items;
   if (name == "len") return ScriptInt(static_cast<int64_t>(items.size()));
   if (name == "__getitem__" && args.size() == 2) return Subscript(first, args[1], line);
-  if (name == "list") {
-    Spend(items.size());
-    return ScriptListOf(items, ScriptKind::kList, building_.depth);
-  }
+  auto copy = [&](ScriptValues values) {
+    if (!Spend(values.size())) values.clear();
+    return ScriptListOf(std::move(values), ScriptKind::kList, building_.depth);
+  };
+  if (name == "list") return copy(items);
   bool extends = (name == "extend" || name == "add_") && args.size() == 2 && args[1].IsList() && !args[1].list->is_open;
   if (extends || (name == "append" && args.size() == 2)) {
     ScriptValues more = extends ? args[1].list->items : ScriptValues{args[1]};
@@ -181,10 +167,6 @@ std::optional<ScriptValue> ScriptRunner::OnLists(const std::string& name, Script
     }
     return found;
   }
-  auto copy = [&](ScriptValues values) {
-    if (!Spend(values.size())) values.clear();
-    return ScriptListOf(std::move(values), ScriptKind::kList, building_.depth);
-  };
   bool joins = name == "add" && args.size() == 2 && args[1].IsList() && !args[1].list->is_open;
   if (joins) {
     ScriptValues joined = items;

@@ -132,15 +132,11 @@ class PlaceFinder {
   // Returns true if the operator of `next` is in a step of a pattern whose first step has that of the chain's first.
   static bool MayBegin(const target::Accelerator& accelerator, std::span<const BoundCall> chain,
                        const BoundCall& next) {
-    auto has = [](const target::PatternStep& step, const BoundCall& call) {
-      return std::find(step.operators.begin(), step.operators.end(), ir::OpCallee(call.call)->name) !=
-             step.operators.end();
-    };
     std::span<const Pattern> patterns = accelerator.patterns();
     return std::any_of(patterns.begin(), patterns.end(), [&](const Pattern& pattern) {
-      return has(pattern.steps[0], chain[0]) &&
+      return target::FitsStep(pattern.steps[0], chain[0]) &&
              std::any_of(pattern.steps.begin() + 1, pattern.steps.end(),
-                         [&](const target::PatternStep& step) { return has(step, next); });
+                         [&](const target::PatternStep& step) { return target::FitsStep(step, next); });
     });
   }
 
