@@ -101,6 +101,19 @@ class EncoderDecoders(language_models_test.Case):
             self.assertNotIn(token, never)
         self.assertNotIn(self.expected("whisper")["completion"][0], later)
 
+    def test_timestamps(self):
+        """Texts with times and without, behind words and times, too."""
+        with np.load(os.path.join(FIXTURES, "whisper", "timestamps.npz")) as file:
+            settings, prompts, rolls, texts = (file[name] for name in ("settings", "prompts", "rolls", "texts"))
+        model = self.load(self.change("whisper", **json.loads(str(settings))), "--entry", "complete", "--entry", "stream")
+        source = self.source("whisper")
+        for prompt, roll, text in list(zip(prompts, rolls, texts))[::relayvm.long_or(1, 4)]:
+            given = (np.roll(source, roll, axis=1), prompt[prompt >= 0])
+            expected = text[text >= 0].tolist()
+            self.assertEqual([int(token) for token in model["complete"](*given, len(text))], expected)
+        streamed = list(model["stream"].stream(*given, 6, 1, 0.0, 0, 1.0, 0.0))
+        self.assertEqual([int(token) for token in streamed], expected[:6])
+
     def change(self, family, **changes):
         """A copy of the fixture with other settings, without those for generation; those of None are missing."""
         shutil.rmtree(self.path("model"), ignore_errors=True)
@@ -127,6 +140,9 @@ class EncoderDecoders(language_models_test.Case):
                 ("bart", {"decoder_attention_heads": 33}, "saw 33 heads for states of 32 elements"),
                 ("marian", {"max_position_embeddings": 1 << 20}, "expected a number from 1 to 524288"),
                 ("whisper", {"suppress_tokens": [-1]}, "saw the token -1; expected one of 80"),
+                ("whisper", {"no_timestamps_token_id": 80}, "saw the token 80; expected one of 80"),
+                ("whisper", {"max_initial_timestamp_index": -1},
+                 "saw `max_initial_timestamp_index` -1; expected a number below 80"),
                 ("whisper", {"num_mel_bins": 9}, "it has (32, 8, 3); expected (32, 9, 3)"),
                 ("whisper", {"quantization_config": {"quant_method": "gptq"}}, "saw `gptq`")):
             with self.subTest(family, **changes):

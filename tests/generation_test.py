@@ -110,6 +110,34 @@ def transducer(table, frames, blank, most):
     return text
 
 
+def timed(behind, logits, prompt, first, stop, most, limit):
+    """The likeliest tokens that the rule of Whisper's timestamps allows."""
+    begins = [i for i, token in enumerate(prompt) if stop <= token < first]
+    has_times = not begins or prompt[begins[-1]] != first - 1
+    said, text = prompt[begins[-1] + 1:] if begins else list(prompt), []
+    while len(text) < limit:
+        allowed = numpy.array(logits, "float64")
+        if has_times:
+            times = [token for token in said if token >= first]
+            was_time, was_time_before = (len(said) < n or said[-n] >= first for n in (1, 2))
+            allowed[first - 1] = -numpy.inf
+            if not said:
+                allowed[:first] = allowed[most + 1:] = -numpy.inf
+            elif was_time:
+                allowed[slice(first, None) if was_time_before else slice(0, stop)] = -numpy.inf
+            if times:
+                allowed[first:times[-1] + (0 if was_time and not was_time_before else 1)] = -numpy.inf
+            if numpy.exp(allowed[first:]).sum() > numpy.exp(allowed[:first].max()):
+                allowed[:first] = -numpy.inf
+        token = int(allowed.argmax())
+        if token == stop:
+            break
+        said.append(token)
+        text.append(token)
+        logits = behind(text)
+    return text
+
+
 def kept(logits, k, p, min_p):
     """The tokens that may be drawn, and their probabilities."""
     order = numpy.argsort(-logits, kind="stable")
@@ -300,6 +328,22 @@ class Generation(relayvm.TestCase):
             self.assertEqual(text_of(given), transducer(table, frames, blank, most))
 
         self.check(check, 30)
+
+    def test_timestamps(self):
+        """Behind prompts that begin texts or do not, and within texts with words and times."""
+        def check(model, rng):
+            size, table, logits = self.random_model(rng, 8)
+            stop = int(rng.integers(1, size - 5))
+            first = stop + int(rng.integers(2, 4))
+            most = int(rng.integers(first, size + 2))
+            for specials in ((), (stop, first - 1), (stop,), (first - 1, stop)):
+                for said in ((), (first,), (first, 0), (first, 0, first + 1), (first, 0, first + 1, first + 1), (0,)):
+                    prompt = [*specials, *said]
+                    given = model["timed_text"](table, logits, numpy.array(prompt, "int32"), first, stop, most, 12)
+                    expected = timed(model_of(table), logits, prompt, first, stop, most, 12)
+                    self.assertEqual(text_of(given), expected)
+
+        self.check(check, 10)
 
     def test_imported_decoder(self):
         """A step that is an ONNX model, whose cache grows by a row a token."""

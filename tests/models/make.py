@@ -1,11 +1,12 @@
 """Writes the fixtures of tests/language_models_test.py, tests/encoder_models_test.py and tests/encoder_decoder_models_test.py
 with transformers: small models with random weights, the logits and texts of decoders, and the states of encoders.
 
-    python3 tests/models/make.py [FAMILY ...]
+    python3 tests/models/make.py [FAMILY | timestamps ...]
 
 Weights are scaled so that logits lie apart; biases and the weights of norms are random, too, so that each is seen.
 """
 
+import json
 import os
 import sys
 
@@ -148,6 +149,35 @@ def make_encoder_decoder(family):
     print(family, "seed", seed, "completion:", completion, "beams:", *(texts for texts, _ in beams))
 
 
+def make_timestamps():
+    """Texts of the fixture of Whisper with other settings: 50 words, tokens of a language and a task, and 20 times."""
+    model = transformers.WhisperForConditionalGeneration.from_pretrained(os.path.join(HERE, "whisper"), dtype=torch.float32,
+                                                                         attn_implementation="eager").eval()
+    settings = {"eos_token_id": 50, "no_timestamps_token_id": 59, "max_initial_timestamp_index": 3,
+                "suppress_tokens": [5, 6, 7], "begin_suppress_tokens": [8, 50]}
+    for name, given in settings.items():
+        setattr(model.generation_config, name, given)
+    with np.load(os.path.join(HERE, "whisper", "expected.npz")) as file:
+        source = file[f"source{FRAMES}"]
+    begin, kept = [51, 52], {"prompts": [], "rolls": [], "texts": []}
+    for said in ([], [60, 9, 10, 63], [60, 9, 63, 63], [61, 9], [9, 10], [59]):
+        for special in ([], begin) if said != [59] else (begin,):
+            rule = transformers.WhisperTimeStampLogitsProcessor(model.generation_config, begin_index=1 + len(special))
+            prompt = [*special, *said]
+            for roll in range(0, FRAMES, 20):
+                features = torch.tensor(np.roll(source, roll, axis=1)[None])
+                row = transformers.GenerationMixin.generate(
+                    model, features, decoder_input_ids=torch.tensor([[0, *prompt]]), max_new_tokens=COMPLETION, num_beams=1,
+                    do_sample=False, logits_processor=[rule] if said != [59] else [])[0].tolist()[1 + len(prompt):]
+                text = row[:row.index(50)] if 50 in row else row
+                for name, given in (("prompts", prompt), ("texts", text)):
+                    kept[name].append([*given, *[-1] * ((8 if name == "prompts" else COMPLETION) - len(given))])
+                kept["rolls"].append(roll)
+                print(prompt, roll, text)
+    np.savez_compressed(os.path.join(HERE, "whisper", "timestamps.npz"), settings=json.dumps(settings),
+                        **{name: np.array(rows, "int32") for name, rows in kept.items()})
+
+
 def make_encoder(family):
     """States of the first, a middle and the last token of two texts, of which the second one is padded."""
     name, ending, settings = ENCODERS[family]
@@ -182,6 +212,9 @@ def make_encoder(family):
 
 
 def make(family):
+    if family == "timestamps":
+        make_timestamps()
+        return
     if family in ENCODERS:
         make_encoder(family)
         return
@@ -222,5 +255,5 @@ def make(family):
 
 
 if __name__ == "__main__":
-    for given in sys.argv[1:] or [*FAMILIES, *ENCODERS, *ENCODER_DECODERS]:
+    for given in sys.argv[1:] or [*FAMILIES, *ENCODERS, *ENCODER_DECODERS, "timestamps"]:
         make(given)

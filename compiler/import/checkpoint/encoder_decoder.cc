@@ -320,28 +320,57 @@ class Writer {
                 .begin = absl::StrCat("@read(", cache, ", ", text, ")"),
                 .step = "@step",
                 .stops = c_.stops};
-    if (!c_.suppressed.empty() || !c_.suppressed_first.empty()) WriteSuppression(loops);
+    if (!c_.suppressed.empty() || !c_.suppressed_first.empty() || c_.no_timestamps) WriteChoices(loops);
     text_ += LoopText(loops);
   }
 
   // Writes functions around the steps of loops, which leave out tokens that are not chosen.
-  void WriteSuppression(Loops& loops) {
-    const std::string result = absl::StrCat("(", cache_, ", ", FloatTensor(absl::StrCat(c_.vocabulary)), ")");
-    std::string suppressed;
-    if (!c_.suppressed.empty()) {
-      suppressed = Suppression("text.suppressed", c_.suppressed);
-      Append("def @choices(%cache: ", cache_, ", %token: int32) -> ", result,
-             " {\n  let (%next, %logits) = @step(%cache, %token);\n  (%next, %logits + ", suppressed, ")\n}\n");
-      loops.step = "@choices";
-    }
+  void WriteChoices(Loops& loops) {
+    std::string later = "%logits";
+    if (!c_.suppressed.empty()) absl::StrAppend(&later, " + ", Suppression("text.suppressed", c_.suppressed));
+    std::string first = later;
     if (!c_.suppressed_first.empty()) {
-      std::vector<int64_t> first = c_.suppressed;
-      first.insert(first.end(), c_.suppressed_first.begin(), c_.suppressed_first.end());
-      suppressed = Suppression("text.suppressed_first", first);
+      std::vector<int64_t> tokens = c_.suppressed;
+      tokens.insert(tokens.end(), c_.suppressed_first.begin(), c_.suppressed_first.end());
+      first = absl::StrCat("%logits + ", Suppression("text.suppressed_first", tokens));
     }
-    Append("def @first_choices(%read: ", result, ") -> ", result,
-           " {\n  let (%next, %logits) = %read;\n  (%next, %logits + ", suppressed, ")\n}\n");
-    loops.begin = absl::StrCat("@first_choices(", loops.begin, ")");
+    if (c_.no_timestamps) {
+      WriteTimedChoices(first, later);
+    } else {
+      WriteBothChoices(cache_, "  let (%next, %logits) = %read;\n", first,
+                       "  let (%next, %logits) = @step(%state, %token);\n", later);
+    }
+    loops.step = "@choices";
+    loops.begin = absl::StrCat("@first_choices(", loops.begin, ", %text)");
+  }
+
+  // Writes those that keep the rule of timestamps, too: their state is the cache and the state of the text.
+  void WriteTimedChoices(std::string_view first, std::string_view later) {
+    const int64_t first_time = std::clamp<int64_t>(*c_.no_timestamps, 0, c_.vocabulary) + 1;
+    const int64_t latest_start = std::clamp<int64_t>(c_.latest_start.value_or(c_.vocabulary), 0, c_.vocabulary);
+    const int64_t stop = c_.stops.empty() ? first_time : c_.stops.front();
+    auto timed = [&](std::string_view logits) {
+      return absl::StrCat("@timestamps(", Abseil(logits), ", %next.1, ", first_time, ", ", stop, ", ",
+                          first_time + latest_start, ")");
+    };
+    WriteBothChoices(absl::StrCat("(", cache_, ", (int32, int32))"),
+                     absl::StrCat("  let (%cache, %logits) = %read;\n  let %next = (%cache, @timestamps_behind(%text, ",
+                                  first_time, ", ", stop, "));\n"),
+                     timed(first),
+                     absl::StrCat("  let (%own, %times) = %state;\n  let (%cache, %logits) = @step(%own, %token);\n",
+                                  "  let %next = (%cache, @timestamps_after(%times, %token, ", first_time, "));\n"),
+                     timed(later));
+  }
+
+  // `begin` and `step` define %logits and %next, a state; `first` and `later` are the logits of the tokens that may
+  // follow.
+  void WriteBothChoices(std::string_view state, std::string_view begin, std::string_view first, std::string_view step,
+                        std::string_view later) {
+    const std::string logits = FloatTensor(absl::StrCat(c_.vocabulary));
+    Append("def @first_choices(%read: (", cache_, ", ", logits, "), %text: Tensor[(p), int32]) -> (", Abseil(state),
+           ", ", logits, ") {\n", Abseil(begin), "  (%next, ", Abseil(first), ")\n}\n");
+    Append("def @choices(%state: ", Abseil(state), ", %token: int32) -> (", Abseil(state), ", ", logits, ") {\n",
+           Abseil(step), "  (%next, ", Abseil(later), ")\n}\n");
   }
 
   const EncoderDecoderConfig& c_;

@@ -3,6 +3,7 @@
 #define RVM_COMPILER_IMPORT_CHECKPOINT_ENCODER_DECODER_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ struct EncoderDecoderConfig {
   std::string logits_bias;      // a row for all logits
   // Tokens with which each text begins, those that end it, and those that loops do not choose, at all or first.
   std::vector<int64_t> starts, stops, suppressed, suppressed_first;
+  std::optional<int64_t> no_timestamps;  // the token of texts without timestamps, behind which the times stand
+  std::optional<int64_t> latest_start;   // index of the greatest time that a text begins with
 };
 
 // Returns the definitions of the program. Its functions are described in docs/models.md.

@@ -189,6 +189,11 @@ void ReadBart(Settings& settings, const Family& family, const StoredTensors& ten
 
 // ---- generation
 
+std::optional<int64_t> FirstToken(const JsonValue& json, const JsonValue& generation, std::string_view name) {
+  const std::vector<int64_t> tokens = FirstTokens(generation, json, name);
+  return tokens.empty() ? std::nullopt : std::optional(tokens.front());
+}
+
 // Reads the tokens that begin and end texts, and those that are not chosen.
 void ReadTokens(const JsonValue& json, const JsonValue& generation, EncoderDecoderConfig& config) {
   config.starts = FirstTokens(generation, json, "decoder_start_token_id");
@@ -196,6 +201,10 @@ void ReadTokens(const JsonValue& json, const JsonValue& generation, EncoderDecod
   config.stops = FirstTokens(generation, json, "eos_token_id");
   config.suppressed = FirstTokens(generation, json, "suppress_tokens");
   config.suppressed_first = FirstTokens(generation, json, "begin_suppress_tokens");
+  if (config.features > 0) {
+    config.no_timestamps = FirstToken(json, generation, "no_timestamps_token_id");
+    config.latest_start = FirstToken(json, generation, "max_initial_timestamp_index");
+  }
   // Words of one token.
   const JsonValue* words = generation.Find("bad_words_ids");
   if (words == nullptr || words->is_null()) words = json.Find("bad_words_ids");

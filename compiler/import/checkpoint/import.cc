@@ -127,12 +127,18 @@ void CheckSizes(const EncoderDecoderConfig& config, Refusals& refusals) {
   };
   if (config.starts.empty()) refuse("tokens", "saw no `decoder_start_token_id`; expected a token");
   if (config.vocabulary == 0) return;
+  auto refuse_token = [&](int64_t token) {
+    refuse("tokens", absl::StrCat("saw the token ", token, "; expected one of ", config.vocabulary));
+  };
+  auto is_refused = [&](int64_t token) { return token < 0 || token >= config.vocabulary; };
   for (const auto* tokens : {&config.starts, &config.stops, &config.suppressed, &config.suppressed_first}) {
-    for (int64_t token : *tokens) {
-      if (token >= 0 && token < config.vocabulary) continue;
-      refuse("tokens", absl::StrCat("saw the token ", token, "; expected one of ", config.vocabulary));
-      break;
-    }
+    auto found = std::ranges::find_if(*tokens, is_refused);
+    if (found != tokens->end()) refuse_token(*found);
+  }
+  if (config.no_timestamps && is_refused(*config.no_timestamps)) refuse_token(*config.no_timestamps);
+  if (config.latest_start && is_refused(*config.latest_start)) {
+    refuse("tokens", absl::StrCat("saw `max_initial_timestamp_index` ", *config.latest_start,
+                                  "; expected a number below ", config.vocabulary));
   }
 }
 
