@@ -18,14 +18,16 @@
 //
 // A function qualifies if it calls itself at least twice on some path, has no kernels, and has parameters and a result
 // of exactly the types that the calls give, because then a call checks no extents. A function that calls itself once
-// on each path gains nothing: its frame grows more than calls are saved. Effects keep their order. A copied call costs
-// no fuel and no stack.
+// on each path gains nothing: its frame grows more than calls are saved. Nor does a call whose copy would go on to call
+// the function in any case, as `@ack(%m, %n - 1)` does where `%m` is not 0: its tail calls are jumps, and those of a
+// copy are calls. Effects keep their order. A copied call costs no fuel and no stack.
 #include <algorithm>
 #include <cstddef>
 #include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "base/stack_guard.h"
 #include "compiler/ir/walk.h"
@@ -49,6 +51,76 @@ const ir::Call* CallOf(const Expr* expr, std::string_view function) {
   return callee != nullptr && callee->name == function ? Cast<ir::Call>(expr) : nullptr;
 }
 
+// Finds whether a copy of a function in place of one of its calls of itself can end without a call of the function.
+class CopyEnds {
+ public:
+  CopyEnds(const ir::GlobalFunction& global, const ir::Call& call) : global_(global), call_(call) {
+    for (size_t i = 0; i < call.args.size(); ++i) {
+      const auto* use = DynCast<ir::VarExpr>(call.args[i]);
+      if (use != nullptr && use->var == global.function->params[i]) same_.insert(use->var);
+    }
+  }
+
+  bool Can() { return CanEnd(global_.function->body); }
+
+ private:
+  bool CanEnd(const Expr* block) {
+    return WithStack([&] {
+      for (; const auto* let = DynCast<ir::Let>(block); block = let->body) {
+        if (!StepCanEnd(let->value)) return false;
+        if (ir::OpCallee(let->value) != nullptr && IsSame(let->value)) same_.insert(let->var);
+      }
+      return StepCanEnd(block);
+    });
+  }
+
+  bool StepCanEnd(const Expr* step) {
+    if (CallOf(step, global_.name) != nullptr) return false;
+    if (const auto* branch = DynCast<ir::If>(step)) {
+      return OneCanEnd(branch->condition, {branch->then_branch, branch->else_branch});
+    }
+    if (const auto* match = DynCast<ir::Match>(step)) {
+      std::vector<const Expr*> bodies;
+      for (const ir::Clause& clause : match->clauses) bodies.push_back(clause.body);
+      return OneCanEnd(match->value, bodies);
+    }
+    return true;
+  }
+
+  // A branch on what the call passes on is taken as it was on the way to the call.
+  bool OneCanEnd(const Expr* condition, const std::vector<const Expr*>& blocks) {
+    const bool is_same = IsSame(condition);
+    auto holds_call = [&](const Expr* block) { return Contains(block, &call_); };
+    const bool is_taken = is_same && std::ranges::any_of(blocks, holds_call);
+    return std::ranges::any_of(blocks,
+                               [&](const Expr* block) { return (!is_taken || holds_call(block)) && CanEnd(block); });
+  }
+
+  // Returns true if the value is the same in the copy: it depends on nothing but parameters that the call passes on.
+  bool IsSame(const Expr* value) const {
+    bool is_same = true;
+    ir::ForEachExpr(value, [&](const Expr* expr) {
+      const auto* use = DynCast<ir::VarExpr>(expr);
+      is_same = is_same && (use == nullptr || same_.contains(use->var));
+      return is_same;
+    });
+    return is_same;
+  }
+
+  static bool Contains(const Expr* block, const Expr* part) {
+    bool is_found = false;
+    ir::ForEachExpr(block, [&](const Expr* expr) {
+      is_found = is_found || expr == part;
+      return !is_found;
+    });
+    return is_found;
+  }
+
+  const ir::GlobalFunction& global_;
+  const ir::Call& call_;
+  absl::flat_hash_set<const ir::Var*> same_;  // have in the copy the values that they have at the call
+};
+
 // Returns the call that `let` names, if the body of the function may stand there.
 const ir::Call* CopiedCall(const ir::Let& let, const ir::GlobalFunction& global) {
   const ir::Call* call = CallOf(let.value, global.name);
@@ -56,7 +128,7 @@ const ir::Call* CopiedCall(const ir::Let& let, const ir::GlobalFunction& global)
   for (size_t i = 0; i < call->args.size(); ++i) {
     if (!ir::TypesEqual(call->args[i]->type, global.function->params[i]->type)) return nullptr;
   }
-  return call;
+  return CopyEnds(global, *call).Can() ? call : nullptr;
 }
 
 // The most calls of the function on a path through `block`, counted up to 2.

@@ -20,6 +20,19 @@ def @f(%n: int32, %x: Tensor[(3), int32]) -> int32 {
 }
 def @main(%n: int32, %x: Tensor[(3), int32]) { @f(%n, %x) }
 )"},
+    // No call of @f ends at once: %m is not 0 in the inner one.
+    {"CallsThatGoOn", R"(
+def @f(%m: int32, %n: int32) -> int32 {
+  if (%m == 0) { %n + 1 } else { if (%n == 0) { @f(%m - 1, 1) } else { @f(%m - 1, @f(%m, %n - 1)) } }
+}
+def @main(%m: int32, %n: int32) { @f(%m, %n) }
+)"},
+    {"CallsThatGoOnAfterAMatch", R"(
+def @f(%t: Option[int32], %n: int32) -> int32 {
+  match (%t) { None => %n, Some(%m) => if (%n == 0) { @f(None, %m) } else { @f(None, @f(%t, %n - 1)) } }
+}
+def @main(%t: Option[int32], %n: int32) { @f(%t, %n) }
+)"},
     {"ThreeCalls", R"(
 def @f(%n: int32) -> int32 { if (%n == 0) { 1 } else { @f(%n - 1) - @f(%n - 2) - @f(%n - 3) } }
 def @main(%n: int32) { @f(%n) }
