@@ -992,10 +992,11 @@ class LibraryProducts(OnFakeDriver):
 
     def test_products(self):
         """Of all transpositions, batches, biases and types; the file says so of known and unknown extents."""
-        for dtype in "float32", "float64", "float16":
-            cases = [(call, dtype, shapes) for call, shapes, _ in LIBRARY_PRODUCTS]
+        for first, dtype in enumerate(("float32", "float64", "float16")):
+            chosen = LIBRARY_PRODUCTS if dtype == "float32" else LIBRARY_PRODUCTS[relayvm.long_or(0, first)::relayvm.long_or(1, 3)]
+            cases = [(call, dtype, shapes) for call, shapes, _ in chosen]
             model = self.build(cases)
-            for i, (call, shapes, right) in enumerate(LIBRARY_PRODUCTS):
+            for i, (call, shapes, right) in enumerate(chosen):
                 arrays = self.arrays(dtype, shapes)
                 for kind in "known", "unknown":
                     with self.subTest(call, dtype=dtype, kind=kind):

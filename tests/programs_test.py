@@ -67,14 +67,14 @@ class Programs(unittest.TestCase):
                         self.check(kind, expected, relayvm.run(relayvm.RUNTIME, model, "--entry", entry, *arguments))
 
     def check_format(self, path):
-        """What `fmt` writes means the same, and `fmt` leaves it alone."""
+        """What `fmt` writes means the same, in some cases without --long, and `fmt` leaves it alone."""
         with tempfile.TemporaryDirectory() as folder:
             once = os.path.join(folder, "once.relay")
             text = relayvm.must(relayvm.COMPILER, "fmt", path)
             with open(once, "w", encoding="utf-8") as file:
                 file.write(text)
             self.assertEqual(relayvm.must(relayvm.COMPILER, "fmt", once), text)
-            for kind, entry, arguments, expected in cases(once):
+            for kind, entry, arguments, expected in list(cases(once))[:relayvm.long_or(None, 2)]:
                 self.check(kind, expected, relayvm.run(relayvm.COMPILER, "eval", once, "--entry", entry, *arguments))
 
 

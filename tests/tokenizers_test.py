@@ -24,9 +24,15 @@ def as_bytes(text):
 
 
 class Tokenizers(python_test.WithPackages, tools.TestCase):
+    programs = {}
+
     def program(self, name, **options):
-        module = self.vm.import_tokenizer(os.path.join(FIXTURES, f"{name}.json"))
-        return self.vm.compile(module, entries=["encode", "decode", "bytes_of_token"], **options)
+        """The tokenizer, compiled once for all tests."""
+        key = (name, *options.items())
+        if key not in self.programs:
+            module = self.vm.import_tokenizer(os.path.join(FIXTURES, f"{name}.json"))
+            self.programs[key] = self.vm.compile(module, entries=["encode", "decode", "bytes_of_token"], **options)
+        return self.programs[key]
 
     def compare(self, program, lines):
         for text, expected, decoded in lines:
