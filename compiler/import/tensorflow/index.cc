@@ -58,6 +58,54 @@ Operands Unique(NodeContext& c) {
 
 Operands Bucketize(NodeContext& c) { return tensorflow_family::Bucketize(c, c.node().attr("boundaries").Floats()); }
 
+// Returns the number that input `i` is if it is min(a, max(b, x)), with an a that is not above b.
+std::optional<int64_t> BetweenEqualBounds(NodeContext& c, size_t i) {
+  const std::vector<Node>& nodes = c.scope().graph->nodes;
+  auto node_of = [&](const Source& source) {
+    return source.node == Source::kNone ? nullptr : &nodes[static_cast<size_t>(source.node)];
+  };
+  auto number = [&](const Source& source) -> std::optional<int64_t> {
+    auto found = c.scope().values.find(source.node);
+    if (found == c.scope().values.end() || found->second.empty() || found->second[0] == nullptr) return std::nullopt;
+    const std::optional<Literal>& value = found->second[0]->constant;
+    const bool is_number = value && value->dtype().is_integral() && value->num_elements() == 1;
+    return is_number ? std::optional(value->IntAt(0)) : std::nullopt;
+  };
+  const Node* least = i < c.node().inputs.size() ? node_of(c.node().inputs[i]) : nullptr;
+  if (least == nullptr || least->op != "Minimum" || least->inputs.size() != 2) return std::nullopt;
+  for (size_t k = 0; k < 2; ++k) {
+    const std::optional<int64_t> bound = number(least->inputs[k]);
+    const Node* greatest = node_of(least->inputs[1 - k]);
+    if (!bound || greatest == nullptr || greatest->op != "Maximum") continue;
+    for (const Source& source : greatest->inputs) {
+      const std::optional<int64_t> other = number(source);
+      if (other && *other >= *bound) return bound;
+    }
+  }
+  return std::nullopt;
+}
+
+// Counts the numbers of each row, or adds the weights of equal ones. No elements are no weights.
+Operands CountNumbers(NodeContext& c) {
+  Operand x = c.In(0), weights = c.In(2);
+  if (c.failed()) return {};
+  const int64_t rank = c.RankOf(x);
+  if (rank == 0) return {c.Fail("its numbers are no vector or matrix")};
+  const std::optional<int64_t> known = BetweenEqualBounds(c, 1);
+  const std::optional<Dims> counts = known ? Dims{Dim(*known)} : c.Symbols(c.In(1));
+  if (counts && (counts->size() != 1 || (*counts)[0].AsConst().value_or(0) < 0))
+    return {c.Fail("its number of counts is none")};
+  Operand all =
+      counts ? c.Iota((*counts)[0]) : c.Op("arange", {c.Integer(0), c.Cast(c.Scalar(c.In(1)), kInt64), c.Integer(1)});
+  const bool has_weights = c.RankOf(weights) == rank && c.ExtentOf(weights, 0) != Dim(0);
+  Operand found = c.Op("equal", {c.Unsqueeze(c.Cast(x, kInt64), {rank}), all});
+  Operand values = c.Cast(found, c.DTypeOf(weights));
+  const ir::Attrs rows = {{"axis", ir::IntList({{rank - 1}})}};
+  if (c.BoolAttr("binary_output")) return {c.Op("max", {values}, rows)};
+  if (has_weights) values = c.Mul(values, c.Unsqueeze(weights, {rank}));
+  return {c.Op("sum", {values}, rows)};
+}
+
 Operands Search(NodeContext& c) {
   const DataType dtype = c.node().Has("out_type") ? c.TypeAttr("out_type") : kInt32;
   return {c.Cast(c.Op("searchsorted", {c.In(0), c.In(1)}, {{"right", c.row().variant == "right"}}), dtype)};
@@ -107,6 +155,7 @@ Operands InvertPermutation(NodeContext& c) { return {c.Op("invert_permutation", 
 
 constexpr OperatorRow kRows[] = {
     {"Bucketize", Bucketize},
+    {"DenseBincount", CountNumbers},
     {"Gather", Gather},
     {"GatherNd", GatherNd},
     {"GatherV2", Gather},

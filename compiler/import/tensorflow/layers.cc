@@ -1,4 +1,4 @@
-// Convolutions, pooling, normalisation and resizing. The channels are the last axis or the second one.
+// Convolutions, pooling and normalisation. The channels are the last axis or the second one.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -33,9 +33,14 @@ struct Window {
   }
 };
 
-// Returns the numbers of an attribute for the axes of space; it lists them for all axes.
-std::optional<std::vector<int64_t>> SpaceOf(NodeContext& c, const Window& window, std::string_view name, size_t axes) {
-  const std::vector<int64_t> all = c.node().attr(name).Ints();
+// Returns the numbers of an attribute for the axes of space; it lists them for all axes. Without the attribute input
+// `input` has them.
+std::optional<std::vector<int64_t>> SpaceOf(NodeContext& c, const Window& window, std::string_view name, size_t axes,
+                                            size_t input = 0) {
+  const bool is_input = input != 0 && !c.node().Has(name) && c.Has(input);
+  const std::vector<int64_t> all =
+      is_input ? c.Ints(input, absl::StrCat("list `", Abseil(name), "`")) : c.node().attr(name).Ints();
+  if (c.failed()) return std::nullopt;
   if (all.empty()) return std::vector<int64_t>(axes, 1);
   const size_t first = window.has_channels_last ? 1 : 2;
   const bool fits = all.size() == axes + 2;
@@ -43,7 +48,8 @@ std::optional<std::vector<int64_t>> SpaceOf(NodeContext& c, const Window& window
   for (size_t i = first; fits && i < first + axes; ++i) space.push_back(all[i]);
   const bool is_positive = std::ranges::all_of(space, [](int64_t value) { return value > 0; });
   if (fits && is_positive && all[0] == 1 && all[window.has_channels_last ? axes + 1 : 1] == 1) return space;
-  c.Unsupported(absl::StrCat("its attribute `", Abseil(name), "` is no list of numbers above 0 for the axes of space"));
+  c.Unsupported(absl::StrCat(is_input ? "its input `" : "its attribute `", Abseil(name),
+                             "` is no list of numbers above 0 for the axes of space"));
   return std::nullopt;
 }
 
@@ -73,14 +79,15 @@ bool ReadBorders(NodeContext& c, Operand x, Window& window) {
   return !c.failed();
 }
 
-// Reads what all windows have but their kernel, which has `kernel` extents; empty: those of the attribute `ksize`.
+// Reads what all windows have but their kernel, which has `kernel` extents; empty: those of `ksize`. That
+// and the strides may be inputs 1 and 2.
 std::optional<Window> ReadWindow(NodeContext& c, Operand x, size_t axes, std::vector<int64_t> kernel) {
   Window window;
   window.has_channels_last = !c.TextAttr("data_format", "NHWC").starts_with("NC");
   if (c.RankOf(x) != static_cast<int64_t>(axes) + 2) c.Fail(absl::StrCat("its input has not rank ", axes + 2));
   if (c.failed()) return std::nullopt;
-  const auto strides = SpaceOf(c, window, "strides", axes), dilations = SpaceOf(c, window, "dilations", axes);
-  const auto sizes = kernel.empty() ? SpaceOf(c, window, "ksize", axes) : std::optional(std::move(kernel));
+  const auto strides = SpaceOf(c, window, "strides", axes, 2), dilations = SpaceOf(c, window, "dilations", axes);
+  const auto sizes = kernel.empty() ? SpaceOf(c, window, "ksize", axes, 1) : std::optional(std::move(kernel));
   if (!strides || !dilations || !sizes) return std::nullopt;
   window.strides = *strides;
   window.dilations = *dilations;
@@ -195,7 +202,6 @@ Operands Pool(NodeContext& c) {
   const size_t axes = c.row().variant.ends_with("3d") ? 3 : 2;
   Operand x = c.In(0);
   if (c.failed()) return {};
-  if (c.Has(1)) return {c.Unsupported("windows whose extents are an input")};
   auto window = ReadWindow(c, x, axes, {});
   if (!window) return {};
   const bool is_average = c.row().variant.starts_with("nn.avg");
@@ -235,24 +241,6 @@ Operands LocalResponse(NodeContext& c) {
                 {"beta", c.FloatAttr("beta", 0.5)}})};
 }
 
-Operands Resize(NodeContext& c) {
-  Operand x = c.In(0), size = c.In(1);
-  if (c.failed()) return {};
-  const bool aligns = c.BoolAttr("align_corners"), is_half = c.BoolAttr("half_pixel_centers");
-  const bool is_nearest = c.row().variant == "nearest_neighbor";
-  const std::string_view mode = aligns    ? "align_corners"
-                                : is_half ? (is_nearest ? "tf_half_pixel_for_nn" : "half_pixel")
-                                          : "asymmetric";
-  ir::Attrs attrs = {{"layout", "NHWC"}, {"method", std::string(c.row().variant)}};
-  attrs.Set("coordinate_transformation_mode", std::string(mode));
-  if (is_nearest) attrs.Set("rounding_method", aligns ? "round" : "floor");
-  // The result is float, whatever the images are.
-  if (!is_nearest && !c.DTypeOf(x).is_float()) x = c.Cast(x, kFloat32);
-  if (!size->constant) return {c.Unsupported("a size that is known only when the model runs")};
-  attrs.Set("size", ir::IntList(c.Ints(1, "size")));
-  return {c.Op("image.resize2d", {x}, std::move(attrs))};
-}
-
 constexpr OperatorRow kRows[] = {
     {"AvgPool", Pool, "nn.avg_pool2d"},
     {"AvgPool3D", Pool, "nn.avg_pool3d"},
@@ -267,8 +255,7 @@ constexpr OperatorRow kRows[] = {
     {"LRN", LocalResponse},
     {"MaxPool", Pool, "nn.max_pool2d"},
     {"MaxPool3D", Pool, "nn.max_pool3d"},
-    {"ResizeBilinear", Resize, "linear"},
-    {"ResizeNearestNeighbor", Resize, "nearest_neighbor"},
+    {"MaxPoolV2", Pool, "nn.max_pool2d"},
 };
 
 }  // namespace
