@@ -484,6 +484,15 @@ def @one(%x: int64) -> Tensor[(2), float16] { zeros(shape=[2], dtype="float16") 
                     file.write(bytes(content))
             for compiled in (self.vm.compile(self.vm.import_tf(folder)), self.vm.compile(folder)):
                 numpy.testing.assert_allclose(compiled(model["in"]["0"]), model["out"]["0"], rtol=1e-4)
+            names = ["a", "b"]
+            with open(os.path.join(folder, "saved_model.pb"), "wb") as file:
+                file.write(tensorflow_test.saved({"a": ("x", "y"), "b": ("x", "z")}, tensorflow_test.X, tensorflow_test.node("y", "Relu", "x"),
+                                                 tensorflow_test.node("z", "Neg", "x")))
+            self.assertEqual(self.vm.compile(self.vm.import_tf(folder, signature="b"))([1, -2]).tolist(), [-1, 2])
+            self.assertEqual(self.vm.compile(self.vm.import_file(folder, signature=names))["b"]([1, -2]).tolist(), [-1, 2])
+            self.assertEqual([use.name for use in self.vm.coverage(folder, signature=names)], ["Neg", "Placeholder", "Relu"])
+            with self.assertRaisesRegex(self.vm.ImportFailed, "choose by --signature"):
+                self.vm.import_tf(folder)
         with self.assertRaisesRegex(self.vm.ImportFailed, "the file is malformed"):
             self.vm.import_tf(b"no model")
 

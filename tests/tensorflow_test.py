@@ -50,14 +50,27 @@ def node(name, op, *inputs, **attrs):
     return (1, [(1, name), (2, op), *((3, given) for given in inputs), *((5, [(1, key), (2, [value])]) for key, value in attrs.items())])
 
 
-FLOAT, SHAPE = (6, 1), (7, [(2, [(1, 2)])])
+def ints(name, values):
+    """A constant of int32."""
+    array = np.int32(values)
+    return node(name, "Const", dtype=INT32, value=(8, [(1, 3), (2, [(2, [(1, extent)]) for extent in array.shape]), (4, array.tobytes())]))
+
+
+def saved(signatures, *nodes):
+    """A SavedModel, whose signatures are an input and an output by name."""
+    entries = [(5, [(1, name), (2, [(1, [(1, given), (2, [(1, f"{given}:0")])]), (2, [(1, result), (2, [(1, f"{result}:0")])])])])
+               for name, (given, result) in signatures.items()]
+    return message((1, 1), (2, [(2, [*nodes]), *entries]))
+
+
+FLOAT, INT32, SHAPE = (6, 1), (6, 3), (7, [(2, [(1, 2)])])
 X = node("x", "Placeholder", dtype=FLOAT, shape=SHAPE)
 
 
 class Models(relayvm.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.models = {**models(), **models("states")}
+        cls.models = {**models(), **models("states"), **models("signatures")}
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -87,6 +100,10 @@ class Models(relayvm.TestCase):
             wanted = arrays["out"][str(number)]
             self.assertEqual((value.shape, value.dtype), (wanted.shape, wanted.dtype))
             np.testing.assert_allclose(value, wanted, rtol=1e-4, atol=1e-5)
+
+    def compute(self, path, *inputs, options=()):
+        relayvm.must(relayvm.COMPILER, "compile", path, "-o", path + ".rvm", *options)
+        return np.asarray(in_process.load(path + ".rvm")["main"](*inputs))
 
     def imported(self, path, *options):
         """The text of the program that a model becomes."""
@@ -161,6 +178,123 @@ class Models(relayvm.TestCase):
                             self.assertEqual(np.asarray(value).dtype, expected.dtype)
         # What no run changes stays a constant.
         self.assertIn("def @main(%x: float32, %high: float32, %low: float32, result_names", self.imported(self.unpack("branches")))
+
+    # ---- signatures
+
+    def saved(self, *names):
+        """A SavedModel with signatures of those names: each the sum of x and its number."""
+        folder = os.path.join(self.place, "saved")
+        os.makedirs(folder, exist_ok=True)
+        nodes = [X]
+        for number, name in enumerate(names):
+            nodes += [node(f"c{number}", "Const", dtype=FLOAT, value=(8, [(1, 1), (2, []), (4, np.float32([number]).tobytes())])),
+                      node(f"y{number}", "AddV2", "x", f"c{number}")]
+        with open(os.path.join(folder, "saved_model.pb"), "wb") as file:
+            file.write(saved({name: ("x", f"y{number}") for number, name in enumerate(names)}, *nodes))
+        return folder
+
+    def test_which_signature(self):
+        def result(path, *options):
+            return relayvm.must(relayvm.COMPILER, "run", path, *options, "[1, 2]").strip()
+
+        self.assertEqual(result(self.saved("a")), "[1f, 2f]")
+        path = self.saved("a", "serving_default", "b c")
+        self.assertEqual(result(path), "[2f, 3f]")
+        self.assertEqual(result(path, "--signature", "b c"), "[3f, 4f]")
+        several = ["--signature", "b c", "--signature", "a"]
+        self.assertEqual(result(path, *several), "[3f, 4f]")
+        self.assertEqual(result(path, *several, "--entry", "a"), "[1f, 2f]")
+        types = relayvm.must(relayvm.COMPILER, "check", path, "--types", *several, "--signature", "serving_default", "--shape", "x=n")
+        for name in ("main", "a", "serving_default"):
+            self.assertIn(f"@{name}: fn [n: ShapeVar](Tensor[(n), float32]) -> Tensor[(n), float32]", types)
+        # An imported model has the options of the command.
+        program = os.path.join(self.place, "program.relay")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write('import "saved" as @m(signature="a", signature="b c");\ndef @main(%x: Tensor[(2), float32]) { @m(@m.b_c(%x)) }\n')
+        self.assertEqual(result(program), "[3f, 4f]")
+
+    def test_signatures_that_are_wrong(self):
+        path = self.saved("a", "b")
+        self.fails(path, "the SavedModel has the signatures `a`, `b`, and none is `serving_default`; choose by --signature NAME")
+        self.fails(path, "the SavedModel has no signature `c`; it has the signatures `a`, `b`", options=["--signature", "c"])
+        self.fails(path, "signature `a` is chosen twice", options=["--signature", "a", "--signature", "a"])
+        self.fails(self.saved(), "the SavedModel has no signature; save it with `signatures=`")
+        self.fails(self.graph(X, node("y", "Relu", "x")), "a graph has no signatures", options=["--signature", "a"])
+        other = os.path.join(self.place, "model.onnx")
+        with open(other, "wb") as file:
+            file.write(b"")
+        self.fails(other, "signature `a`: models of the format onnx have no signatures to choose from", options=["--signature", "a"])
+
+    def test_signatures_share_weights_and_state(self):
+        path, arrays = self.unpack("coder"), self.models["coder"]
+        relayvm.must(relayvm.COMPILER, "compile", path, "-o", path + ".rvm", "--signature", "encode", "--signature", "decode")
+        loaded = in_process.load(path + ".rvm")
+        names = {"encode": "main", "decode": "decode"}
+        state = loaded["initial_state"]()
+        for call, signature in (key.split(".") for key in sorted(arrays["in"])):
+            *got, state = loaded[names[signature]](arrays["in"][f"{call}.{signature}"], state)
+            wanted = [arrays["out"][key] for key in sorted(arrays["out"]) if key.startswith(f"{call}.")]
+            for value, expected in zip(got, wanted, strict=True):
+                np.testing.assert_allclose(np.asarray(value), expected, rtol=1e-5)
+        text = self.imported(path, "--signature", "encode", "--signature", "decode")
+        self.assertEqual(text.count("free_var"), 1, text)
+        self.assertRegex(text, r"def @decode\(%x_1: Tensor\[\(\?, 8\), float32\], %calls_1: int32, result_names")
+
+    # ---- sizes that depend on extents
+
+    def test_resizing_by_extents(self):
+        image = node("x", "Placeholder", dtype=FLOAT, shape=(7, [(2, [(1, 1)]), (2, [(1, -1)]), (2, [(1, -1)]), (2, [(1, 1)])]))
+        nodes = [image, ints("two", 2), ints("begin", [1]), ints("end", [3]), ints("step", [1]),
+                 node("shape", "Shape", "x", T=FLOAT, out_type=INT32),
+                 node("size", "StridedSlice", "shape", "begin", "end", "step"), node("twice", "Mul", "size", "two"),
+                 node("y", "ResizeNearestNeighbor", "x", "twice", half_pixel_centers=(5, 1))]
+        given = np.arange(6, dtype=np.float32).reshape(1, 2, 3, 1)
+        wanted = given.repeat(2, axis=1).repeat(2, axis=2)
+        path = self.graph(*nodes)
+        for options in ([], ["--shape", "x=1,h,w,1"], ["--shape", "x=1,2,3,1"]):
+            np.testing.assert_array_equal(self.compute(path, given, options=options), wanted)
+        types = relayvm.must(relayvm.COMPILER, "check", path, "--types", "--shape", "x=1,h,w,1")
+        self.assertIn("2 * h", types.replace("h * 2", "2 * h"))
+
+    def test_pooling_by_inputs(self):
+        image = node("x", "Placeholder", dtype=FLOAT, shape=(7, [(2, [(1, extent)]) for extent in (1, 4, 4, 1)]))
+        nodes = [image, ints("k", [1, 2, 2, 1]), node("y", "MaxPoolV2", "x", "k", "k", T=FLOAT, padding=(2, "VALID"))]
+        given = np.arange(16, dtype=np.float32).reshape(1, 4, 4, 1)
+        np.testing.assert_array_equal(self.compute(self.graph(*nodes), given), given[:, 1::2, 1::2])
+        placeholder = node("k", "Placeholder", dtype=INT32, shape=(7, [(2, [(1, 4)])]))
+        path = self.graph(image, placeholder, *nodes[2:])
+        self.fails(path, "MaxPoolV2: its list `strides` is known only when the model runs; freeze the input it is")
+
+    def test_bicubic_resizing(self):
+        """What is linear stays so but for the border."""
+        image = node("x", "Placeholder", dtype=FLOAT, shape=(7, [(2, [(1, extent)]) for extent in (1, 8, 8, 1)]))
+        path = self.graph(image, ints("s", [16, 8]), node("y", "ResizeBicubic", "x", "s", T=FLOAT, half_pixel_centers=(5, 1)))
+        ramp = np.tile(np.arange(8, dtype=np.float32)[None, :, None, None], (1, 1, 8, 1))
+        got = self.compute(path, ramp)
+        self.assertEqual(got.shape, (1, 16, 8, 1))
+        places = (np.arange(16) + .5) / 2 - .5
+        np.testing.assert_allclose(got[0, 3:13], np.tile(places[3:13, None, None], (1, 8, 1)), rtol=1e-6)
+        np.testing.assert_allclose(self.compute(path, np.full_like(ramp, 3)), 3, rtol=1e-6)
+
+    def test_counts(self):
+        numbers = np.int32([[1, 4, 1, 9], [0, 0, 0, 2]])
+        given = node("x", "Placeholder", dtype=INT32, shape=(7, [(2, [(1, extent)]) for extent in numbers.shape]))
+        rows = [np.bincount(row[row < 5], minlength=5) for row in numbers]
+
+        def graph(size, weights, **attrs):
+            some = [ints("one", 1), ints("axes", [0, 1]), node("m", "Max", "x", "axes"), node("all", "AddV2", "m", "one"),
+                    node("some", "Maximum", "all", "n")]
+            more = {"n": [], "some": some, "five": [*some, node("five", "Minimum", "n", "some")],
+                    "none": [node("none", "Const", dtype=FLOAT, value=(8, [(1, 1), (2, [(2, [(1, 0)])])]))],
+                    "w": [node("w", "Cast", "x", SrcT=INT32, DstT=FLOAT)]}
+            return self.graph(given, ints("n", 5), *more[size], *more[weights], node("y", "DenseBincount", "x", size, weights, **attrs))
+
+        for size in ("n", "five"):
+            np.testing.assert_array_equal(self.compute(graph(size, "none"), numbers), rows)
+            np.testing.assert_array_equal(self.compute(graph(size, "none", binary_output=(5, 1)), numbers), np.minimum(rows, 1))
+            np.testing.assert_array_equal(self.compute(graph(size, "w"), numbers), rows * np.arange(5))
+            self.assertIn("-> Tensor[(2, 5), float32]", relayvm.must(relayvm.COMPILER, "check", graph(size, "w"), "--types"))
+        self.assertEqual(self.compute(graph("some", "none"), numbers).shape, (2, 10))
 
     # ---- what is wrong
 

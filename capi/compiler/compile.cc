@@ -281,6 +281,12 @@ absl::Status Import(const importing::Format& format, const char* path, importing
     if (!extents.empty()) parts = absl::StrSplit(Abseil(extents), ',');
     options.shapes[read.shapes[i].name] = std::move(parts);
   }
+  for (size_t i = 0; i < read.signature_count; ++i) {
+    if (read.signatures == nullptr || read.signatures[i] == nullptr) {
+      return absl::InvalidArgumentError("`signatures`: saw NULL; expected names of signatures");
+    }
+    options.signatures.emplace_back(read.signatures[i]);
+  }
   if (read.weights != nullptr) {
     if (!format.has_weights_file) {
       return absl::InvalidArgumentError(
@@ -292,8 +298,9 @@ absl::Status Import(const importing::Format& format, const char* path, importing
   options.coverage = &coverage;
   diagnostics::SourceMap sources;
   options.sources = &sources;
-  absl::StatusOr<importing::ImportedModel> imported =
-      path != nullptr ? importing::ImportFile(format, path, std::move(options)) : format.import({bytes, {}}, options);
+  absl::StatusOr<importing::ImportedModel> imported = path != nullptr
+                                                          ? importing::ImportFile(format, path, std::move(options))
+                                                          : importing::ImportBytes(format, {bytes, {}}, options);
   result.coverage = CoverageJson(coverage);
   RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, std::move(imported));
   result.text = text::PrintModule(model.module, &sources);

@@ -1,6 +1,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -135,6 +136,23 @@ TEST(ImportTest, WeightsOfTheirOwn) {
   Compilation other(rvm_import("onnx", config.data(), config.size(), &options));
   EXPECT_STREQ(rvm_compilation_message(other.get()),
                "error: `weights`: a model of the format onnx has its weights in it\n");
+}
+
+TEST(ImportTest, Signatures) {
+  auto message = [](const char* format, const char* const* signatures) {
+    rvm_import_options options = {.struct_size = sizeof(options), .signatures = signatures, .signature_count = 1};
+    // The version of a SavedModel, and a graph that has the signature `f`, of no inputs and outputs.
+    const std::string_view model("\x08\x01\x12\x09\x12\x00\x2a\x05\x0a\x01\x66\x12\x00", 13);
+    Compilation imported(rvm_import(format, model.data(), model.size(), &options));
+    return std::string(rvm_compilation_message(imported.get()));
+  };
+  const char* const other = "g";
+  const char* const null = nullptr;
+  EXPECT_EQ(message("onnx", &other),
+            "error: signature `g`: models of the format onnx have no signatures to choose from\n");
+  EXPECT_EQ(message("tensorflow", &other), "error: the SavedModel has no signature `g`; it has the signature `f`\n");
+  EXPECT_EQ(message("tensorflow", &null), "error: `signatures`: saw NULL; expected names of signatures\n");
+  EXPECT_EQ(message("tensorflow", nullptr), "error: `signatures`: saw NULL; expected names of signatures\n");
 }
 
 TEST(ImportTest, NullNamesOfShapes) {

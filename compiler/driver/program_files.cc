@@ -26,7 +26,7 @@ namespace {
 
 using diagnostics::DiagnosticKind;
 
-constexpr std::string_view kShape = "shape", kFreeze = "freeze", kParams = "params";
+constexpr std::string_view kShape = "shape", kFreeze = "freeze", kSignature = "signature", kParams = "params";
 
 std::string FolderOfPath(std::string_view path) {
   size_t slash = path.rfind('/');
@@ -214,11 +214,15 @@ bool ProgramFiles::ParseText(const text::ImportLine& line, const std::string& pa
 
 bool ProgramFiles::ImportModel(const text::ImportLine& line, const std::string& path, const std::string& prefix,
                                ir::Module& module, diagnostics::Diagnostics& diagnostics) {
-  if (!HasOptions(line, {kShape, kFreeze}, "a model", diagnostics)) return false;
+  if (!HasOptions(line, {kShape, kFreeze, kSignature}, "a model", diagnostics)) return false;
   diagnostics::SourceMap origins;
   importing::ImportOptions options{.sources = &origins};
   std::string folder = FolderOf(line, diagnostics.sources());
   for (const text::ImportLine::Option& option : line.options) {
+    if (option.name == kSignature) {
+      options.signatures.push_back(option.value);
+      continue;
+    }
     absl::Status status =
         option.name == kShape ? AddShape(option.value, options) : AddFrozen(option.value, folder, options);
     if (!status.ok()) return FailOption(option, std::string(status.message()), diagnostics);

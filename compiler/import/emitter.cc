@@ -170,6 +170,12 @@ Dim Emitter::NameDim(std::string_view name) {
   return dim;
 }
 
+Dim Emitter::NameAgain(const Dim& dim) {
+  Dim again = builder_.NamedDim(std::string(dim.name()));
+  named_.insert(again.id());
+  return again;
+}
+
 void Emitter::PlaceNames(Operand operand) {
   const auto* tensor = ir::DynCast<ir::TensorType>(operand->type);
   if (tensor == nullptr) return;

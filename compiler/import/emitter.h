@@ -120,6 +120,8 @@ class Emitter {
   const ir::Type* ElementType(const ir::Type* type, std::string_view adt) const;
   // Returns a dim that the program knows by name. PlaceNames says which parameters have such extents.
   Dim NameDim(std::string_view name);
+  // Returns a dim of the same name as one of a function that is complete, for the next function.
+  Dim NameAgain(const Dim& dim);
   void PlaceNames(Operand parameter);
   bool IsNamed(const Dim& dim) const { return named_.contains(dim.id()); }
 

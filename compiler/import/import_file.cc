@@ -52,7 +52,8 @@ constexpr Format kFormats[] = {
      [](const FileBytes& file, const ImportOptions& options) { return mxnet::Import(file.bytes, options); },
      /*has_weights_file=*/true},
     {"tensorflow", ".pb",
-     [](const FileBytes& file, const ImportOptions& options) { return tensorflow::Import(file.bytes, options); }},
+     [](const FileBytes& file, const ImportOptions& options) { return tensorflow::Import(file.bytes, options); },
+     /*has_weights_file=*/false, /*has_signatures=*/true},
     {"gguf", ".gguf", checkpoint::ImportGguf},
     {"transformers", kFolderFile, checkpoint::ImportFolder},
 };
@@ -147,13 +148,19 @@ void UseWeights(FileBytes weights, ImportOptions& options) {
   options.files = [weights = std::move(weights)](std::string_view) { return weights; };
 }
 
+absl::StatusOr<ImportedModel> ImportBytes(const Format& format, const FileBytes& file, const ImportOptions& options) {
+  if (options.signatures.empty() || format.has_signatures) return format.import(file, options);
+  return absl::InvalidArgumentError(absl::StrCat("signature `", options.signatures[0], "`: models of the format ",
+                                                 Abseil(format.name), " have no signatures to choose from"));
+}
+
 absl::StatusOr<ImportedModel> ImportFile(const Format& format, const std::string& given, ImportOptions options) {
   const std::string path = FileOf(given);
   RVM_ASSIGN_OR_RETURN(FileBytes file, MapFile(path));
   options.name = path;
   if (options.files == nullptr) options.files = FilesBeside(path);
   options.release = ReleasePages;
-  absl::StatusOr<ImportedModel> model = format.import(file, options);
+  absl::StatusOr<ImportedModel> model = ImportBytes(format, file, options);
   if (model.ok()) return model;
   return absl::Status(model.status().code(), absl::StrCat(path, ": cannot be imported\n", model.status().message()));
 }

@@ -24,6 +24,7 @@ struct Format {
   absl::StatusOr<ImportedModel> (*import)(const FileBytes& file, const ImportOptions& options);
   // Whether the weights are a file of their own, the one that such a model asks `options.files` for.
   bool has_weights_file = false;
+  bool has_signatures = false;  // among which ImportOptions may choose
 };
 
 // Returns the format with that name, or with files of that ending; null if there is none. A folder has the format of
@@ -44,6 +45,8 @@ bool IsModelPath(std::string_view path);
 // Returns the path without the ending of its format, or without a `/` at the end.
 std::string_view ModelStem(std::string_view path);
 
+// Imports the bytes of a model, as `format.import` does. kInvalidArgument: the options have what the format has not.
+absl::StatusOr<ImportedModel> ImportBytes(const Format& format, const FileBytes& file, const ImportOptions& options);
 // Imports the file at `path`, which becomes the model's name. Files of external data are read from beside it or below,
 // unless `options.files` is set. Weights share memory with a file where they lie as kernels want them; others are
 // copied, and their pages of the file released. kNotFound: a file cannot be read.

@@ -34,6 +34,9 @@ struct ImportOptions {
   std::map<std::string, Literal, std::less<>> frozen;
   // Inputs with other extents than the model says: numbers, names, or "?".
   std::map<std::string, std::vector<std::string>, std::less<>> shapes;
+  // The signatures of a SavedModel that become entries: the first one `@main`, others functions of their names. Empty:
+  // `serving_default`, or the only one.
+  std::vector<std::string> signatures;
   bool all_extents_unknown = false;  // every extent of every input is `?`: for tests
   ExternalFiles files;               // null: a model with external data is refused
   Coverage* coverage = nullptr;      // if not null, receives the coverage, also where the import fails

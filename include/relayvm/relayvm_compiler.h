@@ -130,6 +130,10 @@ typedef struct {
   /* The bytes of the file of weights of a "darknet" or "mxnet" model; NULL: the file beside the model. */
   const void* weights;
   size_t weights_size;
+  /* Signatures of a SavedModel: the first one becomes @main, each other one a function of its name; they share the
+   * weights. NULL: "serving_default", or the only one. */
+  const char* const* signatures;
+  size_t signature_count;
 } rvm_import_options; /* NULL: none */
 
 /* Imports a model of the format "onnx", "torch" (what torch.export.save or torch.jit.save wrote), "tflite" (TensorFlow

@@ -1,4 +1,5 @@
-"""Compares RelayVM with TensorFlow on programs and networks: `python tests/tensorflow/live.py [NAME ...]`.
+"""Compares RelayVM with TensorFlow: `python tests/tensorflow/live.py [NAME ...]` on programs, with `--layers [PART ...]` on SavedModels of
+one layer of Keras each (tests/keras/layers.py), with a batch of 2 and an unknown one.
 
 Needs tensorflow-cpu, which no other test needs, beside this repository's build.
 """
@@ -93,11 +94,44 @@ def difference(got, wanted):
     return ""
 
 
+def compare_layers(parts):
+    """Prints what differs, and a count; returns the number of failures."""
+    sys.path.insert(0, os.path.join(os.path.dirname(HERE), "keras"))
+    import keras
+    import layers
+    wrong = count = 0
+    for name, build in layers.LAYERS.items():
+        if parts and not any(part in name for part in parts):
+            continue
+        for batch in (2, None):
+            keras.backend.clear_session()
+            model = build(batch)
+            layers.random_weights(model)
+            values = layers.random_inputs(model)
+            # The inputs of a signature are in alphabetical order.
+            order = sorted(range(len(values)), key=lambda k, model=model: model.inputs[k].name)
+            count += 1
+            with tempfile.TemporaryDirectory() as folder:
+                try:
+                    model.export(folder, verbose=False)
+                    what = difference(run(folder, [values[k] for k in order]), layers.outputs_of(model, values))
+                except Exception as failure:  # pylint: disable=broad-exception-caught
+                    what = str(failure)
+            if what:
+                wrong += 1
+                print(f"{name}, batch {batch}: {what}", flush=True)
+    print(f"layers: {count - wrong} of {count} equal", flush=True)
+    return wrong
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--generation", choices=GENERATIONS)
+    parser.add_argument("--layers", action="store_true")
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
+    if given.layers:
+        return compare_layers(given.names)
     failures = 0
     for generation in (given.generation,) if given.generation else GENERATIONS:
         wrong = []

@@ -4,7 +4,8 @@
 
 Needs tensorflow-cpu (2.21.0 with Keras 3.15.1 made those that are committed), which no test needs. models.npz.xz has for each model
 `NAME|file|PATH`, the bytes of its files, `NAME|in|N` and `NAME|out|N`, its inputs and outputs. states.npz.xz has those that change their
-variables: input N is that of run N, `NAME|out|N.K` output K of it.
+variables: input N is that of run N, `NAME|out|N.K` output K of it. signatures.npz.xz has one of several signatures: input `N.SIGNATURE` is
+that of call N, which calls this signature, and `NAME|out|N.OUTPUT` an output.
 """
 
 import io
@@ -17,6 +18,7 @@ import live  # sets what TensorFlow prints
 import networks
 import numpy as np
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+from signatures import CALLS, Coder
 from states import STATES
 import tensorflow as tf
 
@@ -49,6 +51,19 @@ def states():
     return arrays
 
 
+def signatures():
+    arrays = {}
+    with tempfile.TemporaryDirectory() as folder:
+        module = Coder()
+        tf.saved_model.save(module, folder, signatures=module.signatures())
+        store(arrays, "coder", folder, [], [])
+        for call, (signature, given) in enumerate(CALLS):
+            arrays[f"coder|in|{call}.{signature}"] = given
+            for key, value in getattr(module, signature)(tf.constant(given)).items():
+                arrays[f"coder|out|{call}.{key}"] = value.numpy()
+    return arrays
+
+
 def write(name, arrays):
     content = io.BytesIO()
     np.savez(content, **arrays)
@@ -77,6 +92,7 @@ def main():
             store(arrays, f"{name}.frozen", folder, [given], outputs)
     write("models", arrays)
     write("states", states())
+    write("signatures", signatures())
 
 
 if __name__ == "__main__":

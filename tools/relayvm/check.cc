@@ -22,6 +22,7 @@ constexpr OptionSpec kOptions[] = {
     kImportOption,
     kFreezeOption,
     kShapeOption,
+    kSignatureOption,
     {"--types", "", "print the type of each function"},
 };
 

@@ -39,6 +39,7 @@ constexpr OptionSpec kOptions[] = {
     kImportOption,
     kFreezeOption,
     kShapeOption,
+    kSignatureOption,
     kLevelOption,
     kTargetOption,
     kCompileDeviceOption,

@@ -27,6 +27,7 @@ constexpr OptionSpec kOptions[] = {
     kImportOption,
     kFreezeOption,
     kShapeOption,
+    kSignatureOption,
     {"--max-steps", "N", "stop after N steps (no limit)"},
 };
 

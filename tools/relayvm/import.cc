@@ -57,6 +57,7 @@ absl::StatusOr<importing::ImportedModel> ImportModel(const std::string& path, co
   for (const std::string& given : options.Values(kShapeOption.name)) {
     RVM_RETURN_IF_ERROR(OfOption(kShapeOption, driver::AddShape(given, import)));
   }
+  import.signatures = options.Values(kSignatureOption.name);
   RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, importing::ImportFile(path, std::move(import)));
   for (const std::string& warning : model.warnings)
     std::cerr << "relayvm: warning: " << path << ": " << warning << '\n';
@@ -78,17 +79,19 @@ absl::StatusOr<driver::ProgramFiles> ReadImports(const Options& options) {
     }
     lines.push_back({.path = given.substr(equals + 1), .name = name});
   }
-  for (const OptionSpec& option : {kShapeOption, kFreezeOption}) {
+  for (const OptionSpec& option : {kShapeOption, kFreezeOption, kSignatureOption}) {
     for (const std::string& given : options.Values(option.name)) {
       size_t dot = given.find('.');
       auto line = std::find_if(lines.begin(), lines.end(), [&](const text::ImportLine& imported) {
         return given.starts_with("@") && dot != std::string::npos && given.substr(1, dot - 1) == imported.name;
       });
       if (line == lines.end()) {
-        return absl::InvalidArgumentError(absl::StrCat("`", std::string(option.name), "`: saw `", given,
-                                                       "`; expected an input of a model with a graph "
-                                                       "that is compiled, or @NAME.INPUT of one that "
-                                                       "`--import NAME=FILE` names"));
+        const bool is_signature = option.name == kSignatureOption.name;
+        return absl::InvalidArgumentError(
+            absl::StrCat("`", std::string(option.name), "`: saw `", given, "`; expected ",
+                         is_signature ? "a signature of a SavedModel" : "an input of a model with a graph",
+                         " that is compiled, or @NAME.", is_signature ? "SIGNATURE" : "INPUT",
+                         " of one that `--import NAME=FILE` names"));
       }
       line->options.push_back({.name = std::string(option.name.substr(2)), .value = given.substr(dot + 1), .span = {}});
     }
@@ -150,6 +153,7 @@ constexpr OptionSpec kOptions[] = {
     kWeightsOption,
     kFreezeOption,
     kShapeOption,
+    kSignatureOption,
     kLevelOption,
     kTargetOption,
 };

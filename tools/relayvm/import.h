@@ -24,6 +24,10 @@ inline constexpr OptionSpec kShapeOption = {
     "--shape", "NAME=EXTENTS",
     "of a model with a graph, such as .onnx: other extents of an input, as in 1,n,80; `?` is unknown"};
 
+inline constexpr OptionSpec kSignatureOption = {
+    "--signature", "NAME",
+    "of a SavedModel: the signature that is @main, in place of serving_default; given again: one more function"};
+
 // Imports the model at `path` by the options above, with the weights of the file `weights`, or those beside it or in it
 // if that is empty. The error names the file. `sources`: see importing::ImportOptions.
 absl::StatusOr<importing::ImportedModel> ImportModel(const std::string& path, const Options& options,
@@ -32,9 +36,10 @@ absl::StatusOr<importing::ImportedModel> ImportModel(const std::string& path, co
 inline constexpr OptionSpec kImportOption = {"--import", "NAME=FILE",
                                              "make the model or the .relay file the function @NAME of the "
                                              "program, as `import \"FILE\" as @NAME;` does; "
-                                             "`--shape` and `--freeze` take @NAME.INPUT=VALUE for it; may be repeated"};
+                                             "`--shape` and `--freeze` take @NAME.INPUT=VALUE for it, `--signature` "
+                                             "@NAME.SIGNATURE; may be repeated"};
 
-// Reads `--import`, and `--shape` and `--freeze` for these files.
+// Reads `--import`, and the options of models for these files.
 absl::StatusOr<driver::ProgramFiles> ReadImports(const Options& options);
 // Shows what imported models claim.
 void ShowWarnings(const driver::ProgramFiles& files);

@@ -51,6 +51,7 @@ constexpr OptionSpec kOptions[] = {
     kImportOption,
     kFreezeOption,
     kShapeOption,
+    kSignatureOption,
     kLevelOption,
     kTargetOption,
 };

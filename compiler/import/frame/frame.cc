@@ -1,5 +1,6 @@
 #include "compiler/import/frame/frame.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -30,7 +31,10 @@ absl::StatusOr<ImportedModel> Frame::Import() {
 }
 
 void Frame::AddParam(std::string_view name, const ir::Type* type) {
-  params_.push_back({emit_.UniqueName(name), nullptr});
+  std::string& unique = param_names_[Abseil(name)];
+  const bool is_taken = std::ranges::any_of(params_, [&](const builder::Param& param) { return param.name == unique; });
+  if (unique.empty() || is_taken) unique = emit_.UniqueName(name);
+  params_.push_back({unique, nullptr});
   param_types_.push_back(type);
 }
 
@@ -43,13 +47,14 @@ builder::Value Frame::Result(const Operands& operands) {
 }
 
 void Frame::DefineInitialState(absl::FunctionRef<Operands()> values) {
-  builder_.Define("initial_state", {}, nullptr,
+  builder_.Define(std::string(kInitialState), {}, nullptr,
                   [&](builder::Values) { return emit_.InBlock([&] { return Result(values()); }); });
 }
 
-void Frame::DefineMain(absl::FunctionRef<Operands(const Operands& params)> body) {
+void Frame::DefineEntry(std::string_view name, absl::FunctionRef<Operands(const Operands& params)> body) {
   for (size_t i = 0; i < params_.size(); ++i) params_[i].type = emit_.Annotation(param_types_[i]);
-  builder_.Define("main", params_, nullptr, [&](builder::Values values) {
+  key_ = nullptr;
+  builder_.Define(std::string(name), params_, nullptr, [&](builder::Values values) {
     Operands params;
     for (size_t i = 0; i < values.size(); ++i) {
       params.push_back(emit_.Bound(values[i], param_types_[i]));
@@ -57,27 +62,37 @@ void Frame::DefineMain(absl::FunctionRef<Operands(const Operands& params)> body)
     }
     seed_ = params.back();
     params.pop_back();
-    return Result(body(params));
+    return emit_.InBlock([&] { return Result(body(params)); });
   });
+  defined_.push_back({std::string(name), key_ != nullptr});
+  params_.clear();
+  param_types_.clear();
+  for (const auto& [text, extent] : extents_) {
+    if (!extent.is_const()) earlier_extents_.try_emplace(text, extent);
+  }
+  absl::erase_if(extents_, [](const auto& extent) { return !extent.second.is_const(); });
 }
 
 absl::Status Frame::Finish(ImportedModel& result) {
   RVM_RETURN_IF_ERROR(refusals_.ToStatus());
   RVM_RETURN_IF_ERROR(emit_.TakeStatus());
   RVM_ASSIGN_OR_RETURN(result.module, std::move(builder_).Finish());
-  if (key_ != nullptr) {
-    result.inputs.push_back(params_.back().name);
-  } else {
-    result.module.FindFunction("main")->function->params.pop_back();
+  for (const DefinedEntry& entry : defined_) {
+    std::vector<ir::Var*>& params = result.module.FindFunction(entry.name)->function->params;
+    if (!entry.draws) {
+      params.pop_back();
+    } else if (entry.name == kMain) {
+      result.inputs.push_back(params.back()->name);
+    }
   }
   result.weights = std::move(emit_.weights());
   return absl::OkStatus();
 }
 
-void Frame::NameResults(ImportedModel& result) {
+void Frame::NameResults(ImportedModel& result, std::string_view entry, std::span<const std::string> outputs) {
   ir::AttrValue::List names;
-  for (const std::string& name : result.outputs) names.emplace_back(ReadableText(name));
-  result.module.FindFunction("main")->function->attrs.Set("result_names", std::move(names));
+  for (const std::string& name : outputs) names.emplace_back(ReadableText(name));
+  result.module.FindFunction(entry)->function->attrs.Set("result_names", std::move(names));
 }
 
 bool Frame::Spend(absl::FunctionRef<void(const absl::Status&)> refuse, std::string_view what) {

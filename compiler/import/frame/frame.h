@@ -68,20 +68,24 @@ class Frame {
   std::optional<Dim> ExtentOfExpression(std::string_view text);
 
   // ---- the program
+  static constexpr std::string_view kMain = "main", kInitialState = "initial_state";
+  // Adds a parameter of the entry that is defined next. The same name of several entries stays the same.
   void AddParam(std::string_view name, const ir::Type* type);
-  // Adds the last parameter, the seed of random numbers. Finish removes it if nothing draws any.
+  // Adds its last parameter, the seed of random numbers. Finish removes it if nothing draws any.
   void AddSeed();
-  // Defines @main, whose results `body` computes from the parameters before the seed.
-  void DefineMain(absl::FunctionRef<Operands(const Operands& params)> body);
-  // Defines @initial_state, which gives the first values of the model's state: of parameters of @main behind its
+  // Defines a function with these parameters, whose results `body` computes from those before the seed.
+  void DefineEntry(std::string_view name, absl::FunctionRef<Operands(const Operands& params)> body);
+  void DefineMain(absl::FunctionRef<Operands(const Operands& params)> body) { DefineEntry(kMain, body); }
+  // Defines @initial_state, which gives the first values of the model's state: of parameters of entries behind their
   // inputs.
   void DefineInitialState(absl::FunctionRef<Operands()> values);
   // Returns the operands as the result of a function: one alone, or a tuple of several.
   builder::Value Result(const Operands& operands);
   // Stores the module and its weights, or returns an error that lists all refusals.
   absl::Status Finish(ImportedModel& result);
-  // After that: the results of `@main` have the names of the model's outputs.
-  static void NameResults(ImportedModel& result);
+  // After that: the results of `@main`, or of another entry, have the names of the model's outputs.
+  static void NameResults(ImportedModel& result) { NameResults(result, kMain, result.outputs); }
+  static void NameResults(ImportedModel& result, std::string_view entry, std::span<const std::string> outputs);
 
   // ---- nodes
   // Counts one conversion of a node. Returns false, and refuses the node once, if there were too many.
@@ -98,10 +102,17 @@ class Frame {
   Refusals refusals_;
 
  private:
-  absl::flat_hash_map<std::string, Dim> extents_;  // by their names
-  absl::flat_hash_set<std::string> extent_names_;  // that inputs have as extents: others have no value in a run
-  std::vector<builder::Param> params_;
+  absl::flat_hash_map<std::string, Dim> extents_;          // by their names
+  absl::flat_hash_map<std::string, Dim> earlier_extents_;  // of entries that are defined
+  absl::flat_hash_set<std::string> extent_names_;          // that inputs have as extents: others have no value in a run
+  std::vector<builder::Param> params_;                     // of the entry that is defined next
   std::vector<const ir::Type*> param_types_;
+  absl::flat_hash_map<std::string, std::string> param_names_;  // in the program, by those in the model
+  struct DefinedEntry {
+    std::string name;
+    bool draws;  // random numbers: it keeps its seed
+  };
+  std::vector<DefinedEntry> defined_;
   absl::flat_hash_map<std::string, ir::Span> origins_;  // by their text: bodies are converted more than once
   ir::Span origin_;
   int64_t budget_ =

@@ -112,9 +112,12 @@ absl::Status Frame::CheckGivenInputs(std::span<const Input> inputs) const {
                                                      "`; expected a number, a name, an expression such as `n + 1`, ",
                                                      "or `?`"));
     }
-    if (input->rank.value_or(extents.size()) == extents.size()) continue;
-    return absl::InvalidArgumentError(absl::StrCat("input `", name, "` has rank ", *input->rank,
-                                                   "; the shape given to it has rank ", extents.size()));
+    // Several entries may have inputs of that name.
+    for (const Input& one : inputs) {
+      if (one.name != name || one.rank.value_or(extents.size()) == extents.size()) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("input `", name, "` has rank ", *one.rank, "; the shape given to it has rank ", extents.size()));
+    }
   }
   for (const auto& [name, value] : options_.frozen) {
     if (find(name) == inputs.end()) return UnknownInput(name, "to freeze", inputs);
@@ -160,7 +163,10 @@ void Frame::FixExtent(std::string_view name, std::string_view text) {
 
 Dim Frame::NamedExtent(std::string_view name) {
   auto [it, is_new] = extents_.try_emplace(std::string(name));
-  if (is_new) it->second = emit_.NameDim(name);
+  if (is_new) {
+    auto earlier = earlier_extents_.find(it->first);
+    it->second = earlier == earlier_extents_.end() ? emit_.NameDim(name) : emit_.NameAgain(earlier->second);
+  }
   return it->second;
 }
 

@@ -254,53 +254,68 @@ Operand Importer::Key(Steps& c) {
 
 // ---- the program
 
-Operands Importer::Outputs(Scope& scope) {
+Operands Importer::Outputs(const Entry& entry, Scope& scope) {
   std::vector<Source> wanted;
-  for (const Port& port : outputs_) wanted.push_back(port.source);
+  for (const Port& port : entry.outputs) wanted.push_back(port.source);
   Operands outputs = Evaluate(scope, wanted, true);
   const absl::Status status = emit_.TakeStatus();
-  if (!status.ok()) refusals_.Add("an output", absl::StrCat("`", Abseil(ReadableText(outputs_[0].name)), "`"), status);
+  if (!status.ok()) {
+    refusals_.Add("an output", absl::StrCat("`", Abseil(ReadableText(entry.outputs[0].name)), "`"), status);
+  }
   return outputs;
 }
 
-absl::StatusOr<ImportedModel> Importer::ImportModel() {
-  RVM_RETURN_IF_ERROR(ChooseEndpoints());
-  CountReachable();
-  FindVariables();
+absl::Status Importer::ImportEntry(const Entry& entry, ImportedModel& result) {
   Scope scope{.graph = &model_.graph, .arguments = {}, .values = {}};
-  RVM_RETURN_IF_ERROR(ReadInputs(scope));
-  FindState();
+  RVM_ASSIGN_OR_RETURN(const std::vector<const Port*> inputs, ReadInputs(entry, scope));
+  AddStateParams();
   AddSeed();
-  EnterOrigin([&] { return options_.name; });
-  ImportedModel result;
-  DefineMain([&](const Operands& params) {
-    for (size_t i = 0; i < param_inputs_.size(); ++i) {
-      const Port& port = inputs_[param_inputs_[i]];
+  DefineEntry(entry.name, [&](const Operands& params) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Port& port = *inputs[i];
       params[i]->name = std::string(port.name);
       Operands& values = scope.values[port.source.node];
       values.resize(std::max(values.size(), static_cast<size_t>(port.source.index) + 1));
       values[static_cast<size_t>(port.source.index)] = params[i];
-      result.inputs.emplace_back(port.name);
     }
-    size_t next = param_inputs_.size();
+    size_t next = inputs.size();
     for (Variable& variable : variables_) {
-      if (!variable.is_state) continue;
-      variable.value = params[next++];
-      result.inputs.push_back(variable.name);
+      if (variable.is_state) variable.value = params[next++];
     }
-    Operands outputs = Outputs(scope);
+    Operands outputs = Outputs(entry, scope);
     for (const Variable& variable : variables_) {
       if (variable.is_state) outputs.push_back(variable.value);
     }
     return outputs;
   });
-  for (const Port& port : outputs_) result.outputs.emplace_back(port.name);
+  if (entry.name != kMain) return absl::OkStatus();
+  for (const Port* port : inputs) result.inputs.emplace_back(port->name);
   for (const Variable& variable : variables_) {
-    if (variable.is_state) result.outputs.push_back(variable.name);
+    if (variable.is_state) result.inputs.push_back(variable.name);
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ImportedModel> Importer::ImportModel() {
+  RVM_RETURN_IF_ERROR(ChooseEntries());
+  CountReachable();
+  FindVariables();
+  RVM_RETURN_IF_ERROR(CheckInputs());
+  FindState();
+  EnterOrigin([&] { return options_.name; });
+  ImportedModel result;
+  for (const Entry& entry : entries_) RVM_RETURN_IF_ERROR(ImportEntry(entry, result));
   DefineInitialState();
   RVM_RETURN_IF_ERROR(Finish(result));
-  NameResults(result);
+  for (const Entry& entry : entries_) {
+    std::vector<std::string> outputs;
+    for (const Port& port : entry.outputs) outputs.emplace_back(port.name);
+    for (const Variable& variable : variables_) {
+      if (variable.is_state) outputs.push_back(variable.name);
+    }
+    NameResults(result, entry.name, outputs);
+    if (entry.name == kMain) result.outputs = std::move(outputs);
+  }
   return result;
 }
 

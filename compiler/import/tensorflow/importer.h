@@ -139,11 +139,19 @@ class Importer final : public importing::Frame {
     std::string_view name;
     Source source;
   };
-  absl::Status ChooseEndpoints();
-  absl::Status ChooseSignature();
-  absl::Status ChooseByNodes();
-  absl::Status ReadInputs(Scope& scope);
-  absl::Status ReadInput(const Port& port, Scope& scope);
+  // A function of the program: a signature, or a graph without any.
+  struct Entry {
+    std::string name;  // of the function
+    std::vector<Port> inputs, outputs;
+  };
+  absl::Status ChooseEntries();
+  absl::StatusOr<std::vector<const Signature*>> ChooseSignatures() const;
+  absl::Status AddSignature(const Signature& signature);
+  void AddGraph();
+  absl::Status CheckInputs();
+  // Adds the parameters of an entry, or values of frozen inputs; returns the inputs that are parameters.
+  absl::StatusOr<std::vector<const Port*>> ReadInputs(const Entry& entry, Scope& scope);
+  absl::StatusOr<bool> ReadInput(const Port& port, Scope& scope);
   void CountReachable();
 
   // ---- variables: variables.cc
@@ -155,6 +163,7 @@ class Importer final : public importing::Frame {
   std::vector<bool> ReachableNodes() const;
   absl::StatusOr<Literal> StoredValue(const Variable& variable);
   void FindState();
+  void AddStateParams();
   void DefineInitialState();
 
   // ---- nodes
@@ -162,11 +171,11 @@ class Importer final : public importing::Frame {
   std::optional<std::vector<int32_t>> OrderOf(const Scope& scope, std::span<const Source> wanted, bool with_controls);
   void ImportNode(int32_t number, Scope& scope);
   Operands Convert(int32_t number, Scope& scope);
-  Operands Outputs(Scope& scope);
+  Operands Outputs(const Entry& entry, Scope& scope);
+  absl::Status ImportEntry(const Entry& entry, ImportedModel& result);
 
   const Model& model_;
-  std::vector<Port> inputs_, outputs_;
-  std::vector<size_t> param_inputs_;  // numbers of inputs that are parameters
+  std::vector<Entry> entries_;
   std::vector<Variable> variables_;
   absl::flat_hash_map<std::string_view, size_t> variable_numbers_;  // by names of nodes, and names that nodes share
   std::optional<absl::StatusOr<Checkpoint>> checkpoint_;

@@ -1,4 +1,4 @@
-// Inputs and outputs: those of the signature of a SavedModel; of a GraphDef, placeholders and nodes that no other
+// Inputs and outputs: those of signatures of a SavedModel; of a GraphDef, placeholders and nodes that no other
 // reads.
 #include <algorithm>
 #include <cstddef>
@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/abseil.h"
@@ -48,40 +49,63 @@ std::vector<bool> Reached(std::vector<int32_t> from, const std::vector<std::vect
 
 Importer::Importer(const Model& model, const ImportOptions& options) : Frame(options), model_(model) {}
 
-absl::Status Importer::ChooseSignature() {
-  const Signature* chosen = nullptr;
+absl::StatusOr<std::vector<const Signature*>> Importer::ChooseSignatures() const {
+  std::vector<const Signature*> known, chosen;
   std::vector<std::string_view> names;
   for (const Signature& signature : model_.signatures) {
     if (signature.name == kInitialisation) continue;
+    known.push_back(&signature);
     names.push_back(signature.name);
-    if (chosen == nullptr || signature.name == kServing) chosen = &signature;
   }
-  if (chosen == nullptr) {
+  if (known.empty()) {
     return absl::InvalidArgumentError(
         "the SavedModel has no signature; save it with `signatures=`, or a Keras model by `model.export`");
   }
-  if (names.size() > 1 && chosen->name != kServing) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the SavedModel has the signatures `",
-                     absl::StrJoin(std::vector<std::string>(names.begin(), names.end()), "`, `"),
-                     "`; expected one, or one called `", Abseil(kServing), "`"));
+  auto list = [&] {
+    const std::vector<std::string> texts(names.begin(), names.end());
+    return absl::StrCat(texts.size() > 1 ? "the signatures `" : "the signature `", absl::StrJoin(texts, "`, `"), "`");
+  };
+  auto find = [&](std::string_view name) {
+    const auto found = std::ranges::find(names, name);
+    return found == names.end() ? nullptr : known[static_cast<size_t>(found - names.begin())];
+  };
+  for (const std::string& name : options_.signatures) {
+    const Signature* signature = find(name);
+    if (signature == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("the SavedModel has no signature `", name, "`; it has ", list()));
+    }
+    if (std::ranges::find(chosen, signature) != chosen.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("signature `", name, "` is chosen twice"));
+    }
+    chosen.push_back(signature);
   }
+  if (!chosen.empty()) return chosen;
+  const Signature* serving = known.size() == 1 ? known[0] : find(kServing);
+  if (serving != nullptr) return std::vector{serving};
+  return absl::InvalidArgumentError(absl::StrCat("the SavedModel has ", list(), ", and none is `", Abseil(kServing),
+                                                 "`; choose by --signature NAME (`signature` in Python)"));
+}
+
+absl::Status Importer::AddSignature(const Signature& signature) {
+  Entry& entry = entries_.emplace_back();
+  entry.name = entries_.size() == 1 ? std::string(kMain) : emit_.UniqueName(signature.name);
   auto add = [&](const std::vector<Endpoint>& endpoints, std::vector<Port>& ports) -> absl::Status {
     for (const Endpoint& endpoint : endpoints) {
       const std::optional<Source> source = FindSource(model_.graph, endpoint.tensor);
       if (!source || source->node == Source::kNone) {
-        return absl::InvalidArgumentError(absl::StrCat("signature `", Abseil(chosen->name), "` names the tensor `",
+        return absl::InvalidArgumentError(absl::StrCat("signature `", Abseil(signature.name), "` names the tensor `",
                                                        Abseil(endpoint.tensor), "`, which no node gives"));
       }
       ports.push_back({endpoint.name, *source});
     }
     return absl::OkStatus();
   };
-  RVM_RETURN_IF_ERROR(add(chosen->inputs, inputs_));
-  return add(chosen->outputs, outputs_);
+  RVM_RETURN_IF_ERROR(add(signature.inputs, entry.inputs));
+  return add(signature.outputs, entry.outputs);
 }
 
-absl::Status Importer::ChooseByNodes() {
+void Importer::AddGraph() {
+  Entry& entry = entries_.emplace_back(Entry{.name = std::string(kMain), .inputs = {}, .outputs = {}});
   const std::vector<Node>& nodes = model_.graph.nodes;
   std::vector<std::vector<int32_t>> before(nodes.size()), behind(nodes.size());
   std::vector<int32_t> placeholders, ends;
@@ -98,28 +122,41 @@ absl::Status Importer::ChooseByNodes() {
     const bool is_last = behind[i].empty() && (depends[i] || placeholders.empty());
     if (!is_last || !GivesOutput(nodes[i])) continue;
     ends.push_back(static_cast<int32_t>(i));
-    outputs_.push_back({nodes[i].name, Source{.node = ends.back()}});
+    entry.outputs.push_back({nodes[i].name, Source{.node = ends.back()}});
   }
   const std::vector<bool> is_needed = Reached(ends, before);
   for (int32_t node : placeholders) {
     const auto number = static_cast<size_t>(node);
-    if (is_needed[number]) inputs_.push_back({nodes[number].name, Source{.node = node}});
+    if (is_needed[number]) entry.inputs.push_back({nodes[number].name, Source{.node = node}});
+  }
+}
+
+absl::Status Importer::ChooseEntries() {
+  if (model_.is_saved_model) {
+    RVM_ASSIGN_OR_RETURN(const std::vector<const Signature*> signatures, ChooseSignatures());
+    // Nothing else of the program gets these names, which need not be unique in a program of one entry.
+    if (signatures.size() > 1) {
+      for (std::string_view name : {kMain, kInitialState}) emit_.UniqueName(name);
+    }
+    for (const Signature* signature : signatures) RVM_RETURN_IF_ERROR(AddSignature(*signature));
+  } else if (!options_.signatures.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "signature `", options_.signatures[0], "`: a graph has no signatures; those of a SavedModel may be chosen"));
+  } else {
+    AddGraph();
+  }
+  for (const Entry& entry : entries_) {
+    if (entry.outputs.empty()) return absl::InvalidArgumentError("the model has no outputs");
   }
   return absl::OkStatus();
 }
 
-absl::Status Importer::ChooseEndpoints() {
-  RVM_RETURN_IF_ERROR(model_.is_saved_model ? ChooseSignature() : ChooseByNodes());
-  if (outputs_.empty()) return absl::InvalidArgumentError("the model has no outputs");
-  return absl::OkStatus();
-}
-
-absl::Status Importer::ReadInput(const Port& port, Scope& scope) {
+absl::StatusOr<bool> Importer::ReadInput(const Port& port, Scope& scope) {
   const Node& node = model_.graph.nodes[static_cast<size_t>(port.source.node)];
   auto refuse = [&](const absl::Status& status) {
     refusals_.Add("an input", absl::StrCat("`", Abseil(ReadableText(port.name)), "`"), status);
     scope.values[port.source.node] = {emit_.Placeholder()};
-    return absl::OkStatus();
+    return false;
   };
   const uint64_t type = node.attr("dtype").Type().value_or(0);
   const std::optional<DataType> dtype = ToDataType(type);
@@ -139,28 +176,37 @@ absl::Status Importer::ReadInput(const Port& port, Scope& scope) {
   RVM_ASSIGN_OR_RETURN(Operand frozen, FrozenInput(port.name, *dtype, dims));
   if (frozen != nullptr) {
     scope.values[port.source.node] = {frozen};
-    return absl::OkStatus();
+    return false;
   }
   if (!dims) return refuse(absl::InvalidArgumentError("its rank is unknown; give its shape by --shape"));
   AddParam(port.name, emit_.TensorType(*std::move(dims), *dtype));
-  param_inputs_.push_back(static_cast<size_t>(&port - inputs_.data()));
-  return absl::OkStatus();
+  return true;
 }
 
-absl::Status Importer::ReadInputs(Scope& scope) {
+absl::Status Importer::CheckInputs() {
   std::vector<Input> inputs;
-  for (const Port& port : inputs_) {
-    const Node& node = model_.graph.nodes[static_cast<size_t>(port.source.node)];
-    const std::optional<Bytes> given = node.attr("shape").Shape();
-    const std::optional<std::vector<int64_t>> shape = given ? tensorflow::ReadShape(*given) : std::nullopt;
-    inputs.push_back({port.name, shape ? std::optional(shape->size()) : std::nullopt});
+  for (const Entry& entry : entries_) {
+    for (const Port& port : entry.inputs) {
+      const Node& node = model_.graph.nodes[static_cast<size_t>(port.source.node)];
+      const std::optional<Bytes> given = node.attr("shape").Shape();
+      const std::optional<std::vector<int64_t>> shape = given ? tensorflow::ReadShape(*given) : std::nullopt;
+      inputs.push_back({port.name, shape ? std::optional(shape->size()) : std::nullopt});
+    }
   }
   RVM_RETURN_IF_ERROR(CheckGivenInputs(inputs));
   for (const Input& input : inputs) {
     if (!options_.frozen.contains(input.name)) NoteExtentNames(input.name, {});
   }
-  for (const Port& port : inputs_) RVM_RETURN_IF_ERROR(ReadInput(port, scope));
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<const Importer::Port*>> Importer::ReadInputs(const Entry& entry, Scope& scope) {
+  std::vector<const Port*> params;
+  for (const Port& port : entry.inputs) {
+    RVM_ASSIGN_OR_RETURN(const bool is_param, ReadInput(port, scope));
+    if (is_param) params.push_back(&port);
+  }
+  return params;
 }
 
 // Counts the nodes that the outputs depend on, and those of the functions that they call.
@@ -179,7 +225,9 @@ void Importer::CountReachable() {
     };
     add(graph.results);
     if (&graph == &model_.graph) {
-      for (const Port& port : outputs_) nodes.push_back(port.source.node);
+      for (const Entry& entry : entries_) {
+        for (const Port& port : entry.outputs) nodes.push_back(port.source.node);
+      }
     }
     while (!nodes.empty()) {
       const auto number = static_cast<size_t>(nodes.back());

@@ -1,6 +1,6 @@
 // Variables, and the keys of their values in the checkpoint: what the model's own restoring would give them. Those that
-// a run changes are state: parameters of @main behind the inputs, and results behind the outputs. @initial_state gives
-// their values in the checkpoint.
+// a run changes are state: parameters of each entry behind the inputs, and results behind the outputs. @initial_state
+// gives their values in the checkpoint.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -145,7 +145,9 @@ std::vector<bool> Importer::ReachableNodes() const {
   const std::vector<Node>& nodes = model_.graph.nodes;
   std::vector<bool> is_reached(nodes.size(), false);
   std::vector<int32_t> open = model_.graph.controls;
-  for (const Port& port : outputs_) open.push_back(port.source.node);
+  for (const Entry& entry : entries_) {
+    for (const Port& port : entry.outputs) open.push_back(port.source.node);
+  }
   while (!open.empty()) {
     const auto number = static_cast<size_t>(open.back());
     open.pop_back();
@@ -215,11 +217,17 @@ void Importer::FindState() {
       variable.value = emit_.Placeholder();
       continue;
     }
-    Dims dims;
-    for (int64_t extent : first->shape()) dims.emplace_back(extent);
-    AddParam(variable.name, emit_.TensorType(std::move(dims), first->dtype()));
     variable.first = *std::move(first);
     variable.is_state = true;
+  }
+}
+
+void Importer::AddStateParams() {
+  for (const Variable& variable : variables_) {
+    if (!variable.is_state) continue;
+    Dims dims;
+    for (int64_t extent : variable.first->shape()) dims.emplace_back(extent);
+    AddParam(variable.name, emit_.TensorType(std::move(dims), variable.first->dtype()));
   }
 }
 

@@ -43,7 +43,7 @@ def import_darknet(config: _Path | bytes | bytearray, weights: _Path | bytes | b
 def import_mxnet(symbol: _Path | bytes | bytearray, params: _Path | bytes | bytearray | None = None, *,
                  inputs: Mapping[str, Sequence[int | str | None]] | None = None,
                  freeze: Mapping[str, _Argument] | None = None) -> Module: ...
-def import_tf(model: _Path | bytes | bytearray | Any, *args: Any,
+def import_tf(model: _Path | bytes | bytearray | Any, *args: Any, signature: str | Sequence[str] | None = None,
               inputs: Mapping[str, Sequence[int | str | None]] | None = None,
               freeze: Mapping[str, _Argument] | None = None) -> Module: ...
 def import_tflite(model: _Path | bytes | bytearray, *,
@@ -53,14 +53,15 @@ def import_torch(model: _Path | bytes | bytearray | Any, args: Sequence[Any] | N
                  kwargs: Mapping[str, Any] | None = None, *, dynamic_shapes: Any = None,
                  inputs: Mapping[str, Sequence[int | str | None]] | None = None,
                  freeze: Mapping[str, _Argument] | None = None) -> Module: ...
-def import_file(path: _Path, *, inputs: Mapping[str, Sequence[int | str | None]] | None = None,
+def import_file(path: _Path, *, signature: str | Sequence[str] | None = None,
+                inputs: Mapping[str, Sequence[int | str | None]] | None = None,
                 freeze: Mapping[str, _Argument] | None = None) -> Module: ...
 def import_tokenizer(path: _Path) -> Module: ...
 def compare(model: _Path | bytes | bytearray | Any, inputs: Mapping[str, _Argument] | None = None, *,
             reference: str | _Path | Mapping[str, _Argument] | None = None, tolerance: float | None = None,
             shapes: Mapping[str, Sequence[int]] | None = None, freeze: Mapping[str, _Argument] | None = None, all: bool = False,
             seed: int = 0, target: str = "host", opt_level: int = 2, threads: int = 1) -> Comparison: ...
-def coverage(model: _Path | bytes | bytearray | Any, *,
+def coverage(model: _Path | bytes | bytearray | Any, *, signature: str | Sequence[str] | None = None,
              inputs: Mapping[str, Sequence[int | str | None]] | None = None,
              freeze: Mapping[str, _Argument] | None = None) -> list[OperatorUse]: ...
 

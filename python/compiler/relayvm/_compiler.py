@@ -47,7 +47,8 @@ class _CompileOptions(ctypes.Structure):
 class _ImportOptions(ctypes.Structure):
     _fields_ = [("struct_size", c_uint32), ("reserved", c_uint32), ("frozen", POINTER(_Tensor)),
                 ("frozen_count", c_size_t), ("shapes", POINTER(_Shape)), ("shape_count", c_size_t),
-                ("weights", c_char_p), ("weights_size", c_size_t)]
+                ("weights", c_char_p), ("weights_size", c_size_t), ("signatures", POINTER(c_char_p)),
+                ("signature_count", c_size_t)]
 
 
 _lib = declare(load("librelayvm_compiler.so.1", os.path.dirname(__file__), "RELAYVM_COMPILER_LIBRARY"), {
@@ -459,21 +460,23 @@ def import_keras(model, *, inputs=None, freeze=None):
             raise failure from None
 
 
-def import_tf(model, *args, inputs=None, freeze=None):
+def import_tf(model, *args, signature=None, inputs=None, freeze=None):
     """Imports a model of TensorFlow as a Module.
 
     model: the path of a SavedModel (a folder) or of a frozen graph (`.pb`), or the bytes of the latter, for which TensorFlow is
     not needed; or a tf.function, a concrete function, a tf.Module with a `__call__`, or a keras.Model, which is saved to a
-    temporary folder. args: example arguments or tf.TensorSpecs, for a tf.function without an input signature. The parameters of
-    `@main` are the inputs of the signature by name, in alphabetical order. inputs, freeze: as of import_onnx. Raises ImportFailed.
+    temporary folder. args: example arguments or tf.TensorSpecs, for a tf.function without an input signature. signature: the
+    name of the one of a SavedModel that becomes `@main`, or a list of names, of which the others become functions of their
+    names; None: "serving_default", or the only one. The parameters are the inputs of the signature by name, in alphabetical
+    order. inputs, freeze: as of import_onnx. Raises ImportFailed.
     """
     if isinstance(model, (bytes, bytearray)):
-        return _import("tensorflow", model, inputs, freeze)
+        return _import("tensorflow", model, inputs, freeze, signature=signature)
     if isinstance(model, (str, os.PathLike)):
-        return _import("tensorflow", os.fspath(model), inputs, freeze)
+        return _import("tensorflow", os.fspath(model), inputs, freeze, signature=signature)
     from ._tf import saved_model  # TensorFlow is loaded only for this
     with saved_model(model, args) as folder:
-        return _import("tensorflow", folder, inputs, freeze)
+        return _import("tensorflow", folder, inputs, freeze, signature=signature)
 
 
 def import_darknet(config, weights=None, *, inputs=None, freeze=None):
@@ -517,13 +520,13 @@ def import_jax(function, *args, inputs=None, freeze=None):
     return _import("stablehlo", exported_bytes(function, args), inputs, freeze)
 
 
-def import_file(path, *, inputs=None, freeze=None):
+def import_file(path, *, signature=None, inputs=None, freeze=None):
     """Imports a model of any format that `relayvm import` takes, as a Module.
 
-    path: an .onnx, .pt2, .pt, .torchscript, .tflite, .mlirbc, .stablehlo, .keras, .h5, .cfg, -symbol.json, .pb or .gguf file, a SavedModel, or a folder with a config.json and .safetensors files. inputs, freeze: as
-    of import_onnx; a model that is weights alone has no such options. Raises ImportFailed.
+    path: an .onnx, .pt2, .pt, .torchscript, .tflite, .mlirbc, .stablehlo, .keras, .h5, .cfg, -symbol.json, .pb or .gguf file, a SavedModel, or a folder with a config.json and .safetensors files. signature: as
+    of import_tf. inputs, freeze: as of import_onnx; a model that is weights alone has no such options. Raises ImportFailed.
     """
-    return _import(None, os.fspath(path), inputs, freeze)
+    return _import(None, os.fspath(path), inputs, freeze, signature=signature)
 
 
 class OperatorUse:
@@ -547,15 +550,16 @@ class OperatorUse:
         return f"{self.name}: {self.nodes} nodes{why}"
 
 
-def coverage(model, *, inputs=None, freeze=None):
+def coverage(model, *, signature=None, inputs=None, freeze=None):
     """The operators of a model, a list of OperatorUse by name.
 
-    model: a path as of import_file, the bytes of such a file, or an onnx.ModelProto; inputs, freeze: as of import_onnx.
+    model: a path as of import_file, the bytes of such a file, or an onnx.ModelProto; signature: as of import_tf; inputs, freeze:
+    as of import_onnx.
     What is refused is what import_onnx and `relayvm check` refuse. Raises ImportFailed for what is no model at all.
     """
     if hasattr(model, "SerializeToString"):
         model = model.SerializeToString()
-    _, result = _import_result(_format(model), model, inputs, freeze, None)
+    _, result = _import_result(_format(model), model, inputs, freeze, None, signature=signature)
     uses = [OperatorUse(**use) for use in json.loads(_lib.rvm_compilation_coverage(result.pointer))]
     if result.failed and not uses:
         raise ImportFailed(result.message, result.diagnostics)
@@ -576,14 +580,14 @@ def _format(model):
     return None if _is_model(path) and not path.endswith(".onnx") else "onnx"
 
 
-def _import(format, model, inputs, freeze, weights=None):
-    name, result = _import_result(format, model, inputs, freeze, ImportFailed, weights)
+def _import(format, model, inputs, freeze, weights=None, signature=None):
+    name, result = _import_result(format, model, inputs, freeze, ImportFailed, weights, signature)
     for diagnostic in result.diagnostics:
         warnings.warn(f"{name}: {diagnostic.message}", stacklevel=3)
     return Module(result.text, _weights(result), name)
 
 
-def _import_result(format, model, inputs, freeze, error, weights=None):
+def _import_result(format, model, inputs, freeze, error, weights=None, signature=None):
     format = format and format.encode()
     frozen, _kept = _tensors(freeze)
     shapes = (_Shape * len(inputs or {}))(*(
@@ -593,8 +597,10 @@ def _import_result(format, model, inputs, freeze, error, weights=None):
         with open(weights, "rb") as file:
             weights = file.read()
     weights = None if weights is None else bytes(weights)
+    names = [signature] if isinstance(signature, str) else signature or []
+    signatures = (c_char_p * len(names))(*(name.encode() for name in names))
     options = _ImportOptions(ctypes.sizeof(_ImportOptions), 0, frozen, len(frozen), shapes, len(shapes), weights,
-                             len(weights or b""))
+                             len(weights or b""), signatures, len(names))
     if isinstance(model, (bytes, bytearray)):
         name, pointer = "<model>", _lib.rvm_import(format, bytes(model), len(model), ctypes.byref(options))
     else:
