@@ -10,9 +10,13 @@ namespace rvm {
 namespace {
 
 constexpr int64_t kFew = 32;
-constexpr int kDigits = 8;
-constexpr int kValues = 256;                      // of a digit
-constexpr int64_t kMaxNarrow = int64_t{1} << 32;  // keys, of which the index has 32 bits
+constexpr int kMaxDigitBits = 11;
+constexpr int kDigitBits = 8;  // where all bits are sorted by: most digits that all keys share are found at little cost
+// Bits that are sorted by beyond those of n: few keys then have the same upper bits as another.
+constexpr int kSpareBits = 7;
+constexpr int64_t kSamples = 16;  // pairs of neighbours by which rows are judged
+constexpr int kHalfBits = 32;     // of a number that holds a part of a key and a part of where it was
+constexpr uint64_t kHalf = (uint64_t{1} << kHalfBits) - 1;
 // Keys between two looks at the flag: some tens of microseconds.
 constexpr int64_t kChunk = 16384;
 // The fewest keys that OrderFirstKeys gathers before it sorts by digits, whose fixed cost is that of hundreds of keys.
@@ -33,23 +37,6 @@ bool IsSorted(const int64_t* keys, int64_t n, const volatile int32_t* stop) {
   });
 }
 
-void InsertionSort(int64_t* keys, int64_t* places, int64_t n) {
-  for (int64_t i = 1; i < n; ++i) {
-    int64_t key = keys[i], place = places[i], at = i;
-    for (; at > 0 && keys[at - 1] > key; --at) {
-      keys[at] = keys[at - 1];
-      places[at] = places[at - 1];
-    }
-    keys[at] = key;
-    places[at] = place;
-  }
-}
-
-// Returns a digit of the key's distance from the least key.
-uint8_t Digit(int64_t key, int64_t least, int digit) {
-  return static_cast<uint8_t>((static_cast<uint64_t>(key) - static_cast<uint64_t>(least)) >> (8 * digit));
-}
-
 // A block of OrderKeys with room for n keys.
 struct Block {
   Block(int64_t* block, int64_t n)
@@ -57,95 +44,194 @@ struct Block {
   int64_t *keys, *places, *free_keys, *free_places;
 };
 
-// The first place of each value of a digit in the order by it, where there were counts.
-void Accumulate(int64_t* counts) {
-  int64_t sum = 0;
-  for (int value = 0; value < kValues; ++value) sum += std::exchange(counts[value], sum);
+// Inserts key i among those before it, which are in order.
+void Insert(const Block& block, int64_t i) {
+  int64_t *keys = block.keys, *places = block.places;
+  int64_t key = keys[i], place = places[i], at = i;
+  for (; at > 0 && keys[at - 1] > key; --at) {
+    keys[at] = keys[at - 1];
+    places[at] = places[at - 1];
+  }
+  keys[at] = key;
+  places[at] = place;
 }
 
-// Sorts keys whose distances from the least key have at most 32 bits, as those of float32. Each moves as one number, of
-// its distance and its index.
-bool SortNarrow(const Block& block, int64_t n, int64_t least, const volatile int32_t* stop) {
-  constexpr int kNarrowDigits = 4;
-  int64_t begins[kNarrowDigits][kValues] = {};
-  auto *from = reinterpret_cast<uint64_t*>(block.free_keys), *to = reinterpret_cast<uint64_t*>(block.free_places);
-  auto digit_of = [](uint64_t number, int digit) { return static_cast<uint8_t>(number >> (32 + 8 * digit)); };
-  bool all = ForChunks(n, stop, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      uint64_t distance = static_cast<uint64_t>(block.keys[i]) - static_cast<uint64_t>(least);
-      from[i] = distance << 32 | static_cast<uint64_t>(i);
-      for (int digit = 0; digit < kNarrowDigits; ++digit) ++begins[digit][digit_of(from[i], digit)];
+// Sorts keys of which most are in order already. Returns false if one would move over more than kFew others, or if it
+// ended early; equal keys are in their first order even then.
+bool SortNearlySorted(const Block& block, int64_t n, const volatile int32_t* stop) {
+  const int64_t* keys = block.keys;
+  return ForChunks(n, stop, [&](int64_t begin, int64_t end) {
+    for (int64_t i = std::max<int64_t>(begin, 1); i < end; ++i) {
+      if (keys[i - 1] <= keys[i]) continue;
+      if (i > kFew && keys[i - kFew - 1] > keys[i]) return false;
+      Insert(block, i);
     }
     return true;
   });
-  for (int digit = 0; all && digit < kNarrowDigits; ++digit) {
-    int64_t* next = begins[digit];
-    if (next[digit_of(from[0], digit)] == n) continue;
-    Accumulate(next);
-    all = ForChunks(n, stop, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) to[next[digit_of(from[i], digit)]++] = from[i];
-      return true;
-    });
-    std::swap(from, to);
-  }
+}
+
+// Facts about n keys by which Sort chooses how to sort them.
+struct Span {
+  uint64_t DistanceOf(int64_t key) const { return static_cast<uint64_t>(key) - static_cast<uint64_t>(least); }
+
+  int64_t least;
+  int bits;         // of the distance between the least and the greatest key
+  uint64_t places;  // the bits that are set in any of them
+};
+
+// Reads all keys. Returns false if it ended early.
+bool Measure(const Block& block, int64_t n, const volatile int32_t* stop, Span& span) {
+  int64_t least = block.keys[0], most = block.keys[0], places = 0;
+  bool all = ForChunks(n, stop, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      least = std::min(least, block.keys[i]);
+      most = std::max(most, block.keys[i]);
+      places |= block.places[i];
+    }
+    return true;
+  });
+  span = {least, 0, static_cast<uint64_t>(places)};
+  span.bits = std::bit_width(span.DistanceOf(most));
+  return all;
+}
+
+enum class Scattered { kMoved, kHaveOneDigit, kEndedEarly };
+
+// Sorts n elements stably by digit_of(i), of `bits` bits: move(i, to) puts element i at its new place. Moves none if
+// all have the same digit.
+template <typename DigitOf, typename Move>
+Scattered Scatter(int64_t n, int bits, const volatile int32_t* stop, const DigitOf& digit_of, const Move& move) {
+  int64_t next[int64_t{1} << kMaxDigitBits];
+  const int64_t values = int64_t{1} << bits;
+  std::fill_n(next, values, 0);
+  bool all = ForChunks(n, stop, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) ++next[digit_of(i)];
+    return true;
+  });
+  if (all && next[digit_of(0)] == n) return Scattered::kHaveOneDigit;
+  int64_t sum = 0;
+  for (int64_t value = 0; value < values; ++value) sum += std::exchange(next[value], sum);
   all = all && ForChunks(n, stop, [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            to[i] = static_cast<uint64_t>(block.places[from[i] & 0xffffffff]);
-            block.keys[i] = static_cast<int64_t>(static_cast<uint64_t>(least) + (from[i] >> 32));
-          }
+          for (int64_t i = begin; i < end; ++i) move(i, next[digit_of(i)]++);
           return true;
         });
-  return all && ForChunks(n, stop, [&](int64_t begin, int64_t end) {
-           std::copy(to + begin, to + end, block.places + begin);
+  return all ? Scattered::kMoved : Scattered::kEndedEarly;
+}
+
+// The upper bits of distances by which SortByUpperBits sorts, and how many of them at once.
+struct Upper {
+  int bits, digit_bits;
+};
+
+// Returns so many that few of n evenly distributed keys have the same.
+Upper UpperBits(int64_t n, const Span& span) {
+  int limit = std::min(span.bits, kHalfBits);
+  int wanted = std::min(limit, static_cast<int>(std::bit_width(static_cast<uint64_t>(n))) + kSpareBits);
+  int digits = (wanted + kMaxDigitBits - 1) / kMaxDigitBits;
+  int digit_bits = (wanted + digits - 1) / digits;
+  return {std::min(limit, digits * digit_bits), digit_bits};
+}
+
+// Returns whether different keys mostly differ in these bits. They do not where a few keys are far from all others.
+bool Distinguish(const Upper& upper, const Block& block, int64_t n, const Span& span) {
+  int64_t alike = 0;
+  for (int64_t i = 1; i < n; i += n / kSamples) {
+    int64_t key = block.keys[i], before = block.keys[i - 1];
+    uint64_t differing = span.DistanceOf(key) ^ span.DistanceOf(before);
+    alike += differing != 0 && differing >> (span.bits - upper.bits) == 0;
+  }
+  return alike <= kSamples / 8;
+}
+
+// Sorts by the upper bits of the keys' distances from the least key. Each key moves as one number: its distance and its
+// place, or the upper half of the distance and its index.
+bool SortByUpperBits(const Block& block, int64_t n, const Span& span, Upper upper, const volatile int32_t* stop) {
+  auto *from = reinterpret_cast<uint64_t*>(block.free_keys), *to = reinterpret_cast<uint64_t*>(block.free_places);
+  int dropped = std::max(span.bits - kHalfBits, 0);
+  bool whole = dropped == 0 && span.places <= kHalf;
+  bool all = ForChunks(n, stop, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      auto low = static_cast<uint64_t>(whole ? block.places[i] : i);
+      from[i] = (span.DistanceOf(block.keys[i]) >> dropped) << kHalfBits | low;
+    }
+    return true;
+  });
+  const int end = kHalfBits + span.bits - dropped;
+  for (int shift = end - upper.bits; all && shift < end; shift += upper.digit_bits) {
+    int bits = std::min(end - shift, upper.digit_bits);
+    uint64_t mask = (uint64_t{1} << bits) - 1;
+    Scattered scattered = Scatter(
+        n, bits, stop, [&](int64_t i) { return (from[i] >> shift) & mask; },
+        [&](int64_t i, int64_t at) { to[at] = from[i]; });
+    all = scattered != Scattered::kEndedEarly;
+    if (scattered == Scattered::kMoved) std::swap(from, to);
+  }
+  if (whole) {
+    return all && ForChunks(n, stop, [&](int64_t begin, int64_t end) {
+             for (int64_t i = begin; i < end; ++i) {
+               block.keys[i] = static_cast<int64_t>(static_cast<uint64_t>(span.least) + (from[i] >> kHalfBits));
+               block.places[i] = static_cast<int64_t>(from[i] & kHalf);
+             }
+             return true;
+           });
+  }
+  for (int64_t* moved : {block.places, block.keys}) {
+    all = all && ForChunks(n, stop, [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i) to[i] = static_cast<uint64_t>(moved[from[i] & kHalf]);
+            return true;
+          });
+    all = all && ForChunks(n, stop, [&](int64_t begin, int64_t end) {
+            std::copy(to + begin, to + end, moved + begin);
+            return true;
+          });
+  }
+  return all;
+}
+
+// Sorts by all bits of the distances from the least key.
+bool SortByAllBits(Block block, int64_t n, const Span& span, const volatile int32_t* stop) {
+  Block first = block;
+  for (int shift = 0; shift < span.bits; shift += kDigitBits) {
+    int bits = std::min(span.bits - shift, kDigitBits);
+    uint64_t mask = (uint64_t{1} << bits) - 1;
+    Scattered scattered = Scatter(
+        n, bits, stop, [&](int64_t i) { return (span.DistanceOf(block.keys[i]) >> shift) & mask; },
+        [&](int64_t i, int64_t at) {
+          block.free_keys[at] = block.keys[i];
+          block.free_places[at] = block.places[i];
+        });
+    if (scattered == Scattered::kEndedEarly) return false;
+    if (scattered == Scattered::kHaveOneDigit) continue;
+    std::swap(block.keys, block.free_keys);
+    std::swap(block.places, block.free_places);
+  }
+  return block.keys == first.keys || ForChunks(n, stop, [&](int64_t begin, int64_t end) {
+           std::copy(block.keys + begin, block.keys + end, first.keys + begin);
+           std::copy(block.places + begin, block.places + end, first.places + begin);
            return true;
          });
 }
 
-// Sorts the first n keys by the digits of their distances from the least key, least significant digit first. Keys are
-// mostly close to each other, so few digits are needed. A digit that all keys share is skipped.
+// Sorts the first n keys: by their upper bits, then by insertion if these tell most keys apart, else by all bits.
 bool Sort(const Block& block, int64_t n, const volatile int32_t* stop) {
-  auto [keys, places, to_keys, to_places] = block;
-  if (IsSorted(keys, n, stop)) return true;
+  if (IsSorted(block.keys, n, stop)) return true;
   if (n <= kFew) {
-    InsertionSort(keys, places, n);
+    for (int64_t i = 1; i < n; ++i) Insert(block, i);
     return !IsSet(stop);
   }
-  int64_t least = keys[0], most = keys[0];
-  bool all = ForChunks(n, stop, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) least = std::min(least, keys[i]), most = std::max(most, keys[i]);
-    return true;
-  });
-  int digits = (std::bit_width(static_cast<uint64_t>(most) - static_cast<uint64_t>(least)) + 7) / 8;
-  if (digits <= 4 && n < kMaxNarrow) return all && SortNarrow(block, n, least, stop);
-  int64_t begins[kDigits][kValues];
-  for (int digit = 0; digit < digits; ++digit) std::fill_n(begins[digit], kValues, 0);
-  all = all && ForChunks(n, stop, [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            for (int digit = 0; digit < digits; ++digit) ++begins[digit][Digit(keys[i], least, digit)];
-          }
-          return true;
-        });
-  for (int digit = 0; all && digit < digits; ++digit) {
-    int64_t* next = begins[digit];
-    if (next[Digit(keys[0], least, digit)] == n) continue;
-    Accumulate(next);
-    all = ForChunks(n, stop, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        int64_t to = next[Digit(keys[i], least, digit)]++;
-        to_keys[to] = keys[i];
-        to_places[to] = places[i];
-      }
-      return true;
-    });
-    std::swap(keys, to_keys);
-    std::swap(places, to_places);
+  Span span;
+  if (!Measure(block, n, stop, span)) return false;
+  if (static_cast<uint64_t>(n) <= kHalf) {
+    const Upper upper = UpperBits(n, span);
+    bool are_all = upper.bits == span.bits;
+    if (are_all || Distinguish(upper, block, n, span)) {
+      if (!SortByUpperBits(block, n, span, upper, stop)) return false;
+      if (are_all || SortNearlySorted(block, n, stop)) return true;
+      if (IsSet(stop)) return false;
+    }
+    if (span.bits <= kHalfBits) return SortByUpperBits(block, n, span, {span.bits, kDigitBits}, stop);
   }
-  if (!all || keys == block.keys) return all;
-  return ForChunks(n, stop, [&](int64_t begin, int64_t end) {
-    std::copy(keys + begin, keys + end, block.keys + begin);
-    std::copy(places + begin, places + end, block.places + begin);
-    return true;
-  });
+  return SortByAllBits(block, n, span, stop);
 }
 
 }  // namespace
@@ -160,15 +246,19 @@ bool OrderFirstKeys(int64_t* block, int64_t n, int64_t first, const volatile int
   Block all(block, n);
   if (first == 0) return true;
   if (!Sort(all, room, stop)) return false;
-  const int64_t& last = all.keys[first - 1];
   int64_t kept = first;
   bool seen = ForChunks(n - room, stop, [&](int64_t begin, int64_t end) {
+    int64_t last = all.keys[first - 1];
+    auto precedes = [&](int64_t i) -> int { return all.keys[i] < last; };  // equal keys keep their order
     for (int64_t i = room + begin; i < room + end; ++i) {
-      if (all.keys[i] >= last) continue;  // equal keys keep their order
+      // Few of them precede it: four take one branch.
+      while (i + 4 <= room + end && (precedes(i) | precedes(i + 1) | precedes(i + 2) | precedes(i + 3)) == 0) i += 4;
+      if (i == room + end || precedes(i) == 0) continue;
       all.keys[kept] = all.keys[i];
       all.places[kept++] = all.places[i];
       if (kept < room) continue;
       if (!Sort(all, room, stop)) return false;
+      last = all.keys[first - 1];
       kept = first;
     }
     return true;

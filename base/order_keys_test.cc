@@ -56,6 +56,58 @@ TEST(OrderKeysTest, IsStableAtEveryLengthAndSpread) {
   }
 }
 
+// Sorts keys that their upper bits do not tell apart, at all lengths about the limits of insertion and of digits.
+TEST(OrderKeysTest, SortsKeysThatAreFarFromAFewOthers) {
+  std::mt19937_64 random(2);
+  for (size_t n : {33, 34, 65, 200, 1500, 20000}) {
+    for (int far : {20, 31, 40, 62}) {
+      std::vector<int64_t> keys(n);
+      for (int64_t& key : keys) key = static_cast<int64_t>(random() % 1000);
+      for (size_t outliers : {1, 3}) {
+        for (size_t i = 0; i < outliers; ++i) keys[random() % n] = (int64_t{1} << far) + static_cast<int64_t>(i % 2);
+        Check(keys);
+        for (int64_t& key : keys) key = -key;
+        Check(keys);
+      }
+    }
+  }
+}
+
+// Neighbours differ in their upper bits, so that these are tried first; most other keys do not.
+TEST(OrderKeysTest, SortsAgainWhereUpperBitsDoNotDo) {
+  std::mt19937_64 random(3);
+  for (size_t n : {100, 3000}) {
+    for (int far : {30, 31, 45, 62}) {
+      std::vector<int64_t> keys(n);
+      for (size_t i = 0; i < n; ++i) {
+        keys[i] = (i % 2 == 0 ? int64_t{1} << far : 0) + static_cast<int64_t>(random() % 100);
+      }
+      Check(keys);
+      for (int64_t& key : keys) key = std::numeric_limits<int64_t>::max() - key;
+      Check(keys);
+    }
+  }
+}
+
+// Numbers that move with keys may be any.
+TEST(OrderKeysTest, MovesNumbersOfAllBits) {
+  std::mt19937_64 random(4);
+  for (int bits : {16, 32, 60}) {
+    constexpr int64_t kCount = 1000;
+    std::vector<int64_t> block(4 * kCount);
+    for (int64_t i = 0; i < kCount; ++i) {
+      block[static_cast<size_t>(i)] = static_cast<int64_t>(random()) >> (64 - bits);
+      block[static_cast<size_t>(kCount + i)] = ~block[static_cast<size_t>(i)];
+    }
+    const volatile int32_t never = 0;
+    ASSERT_TRUE(OrderKeys(block.data(), kCount, &never));
+    for (size_t i = 0; i < kCount; ++i) {
+      ASSERT_TRUE(i == 0 || block[i - 1] <= block[i]) << i;
+      ASSERT_EQ(block[kCount + i], ~block[i]) << i;
+    }
+  }
+}
+
 // After a share of what it takes to its end; the other thread may get a CPU too late: one try in many must do.
 TEST(OrderKeysTest, EndsEarlyWhenStopped) {
   constexpr int64_t kMany = 2'000'000;

@@ -10,17 +10,25 @@ namespace rvm::ops {
 
 namespace {
 
-constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
+// The dtype by whose bits floats are ordered.
+DataType Wide(DataType dtype) { return dtype == kFloat64 ? kFloat64 : kFloat32; }
+
+// The greatest integer of as many bits: no key of a number is as great, and keys of float32 differ in 32 bits, with
+// NaN.
+Expr LastKey(DataType dtype) {
+  bool is_double = Wide(dtype) == kFloat64;
+  return te::Index(is_double ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int32_t>::max());
+}
 
 // The bits of positive floats, as integers, increase with their values; those of negative floats decrease.
 Expr FloatKey(const Expr& x) {
-  DataType wide = x.dtype() == kFloat64 ? kFloat64 : kFloat32;
+  DataType wide = Wide(x.dtype());
   Expr zero = te::FloatConst(wide, 0);
   Expr value = te::Cast(wide, x);
   value = te::Select(Equal(value, zero), zero, value);
   Expr bits = te::Cast(kInt64, te::Bitcast(wide == kFloat64 ? kInt64 : kInt32, value));
-  Expr but_sign = te::Index(wide == kFloat64 ? kLast : std::numeric_limits<int32_t>::max());
-  return te::Select(Less(bits, te::Index(0)), te::Binary(BinaryOp::kXor, bits, but_sign), bits);
+  Expr flipped = te::Binary(BinaryOp::kXor, bits, LastKey(wide));  // all bits but the sign
+  return te::Select(Less(bits, te::Index(0)), flipped, bits);
 }
 
 }  // namespace
@@ -29,13 +37,13 @@ Expr SortKey(const Expr& x, bool ascend) {
   DataType dtype = x.dtype();
   Expr key = dtype.is_float() ? FloatKey(x) : te::Cast(kInt64, x);
   if (dtype == kUInt64) key = te::Binary(BinaryOp::kXor, key, te::Index(std::numeric_limits<int64_t>::min()));
-  if (dtype.is_float()) key = te::Select(te::Unary(UnaryOp::kIsNan, x), te::Index(kLast), key);
+  if (dtype.is_float()) key = te::Select(te::Unary(UnaryOp::kIsNan, x), LastKey(dtype), key);
   return ascend ? key : te::Unary(UnaryOp::kBitwiseNot, key);
 }
 
 Expr ScoreKey(const Expr& score) {
   Expr key = SortKey(score, /*ascend=*/false);
-  return score.dtype().is_float() ? te::Select(te::Unary(UnaryOp::kIsNan, score), te::Index(kLast), key) : key;
+  return score.dtype().is_float() ? te::Select(te::Unary(UnaryOp::kIsNan, score), LastKey(score.dtype()), key) : key;
 }
 
 // The axis is the last one of the sorted tensor, so that each line is a row.
