@@ -276,11 +276,36 @@ TEST(KernelCompilerTest, SpecialFloats) {
         UnaryOp::kSign, UnaryOp::kRound, UnaryOp::kIsFinite, UnaryOp::kIsInf, UnaryOp::kIsNan}) {
     computation.outputs.push_back(Map(x, op));
   }
-  for (DataType to : {kInt8, kInt64, kUInt8, kUInt64, kFloat16, kBFloat16, kFloat8E4M3FN}) {
+  for (DataType to : {kInt8, kInt32, kInt64, kUInt8, kUInt64, kFloat16, kBFloat16, kFloat8E4M3FN}) {
     computation.outputs.push_back(ComputeTensor("cast", to, x.dims(), [&](Indices i) { return te::Cast(to, x(i)); }));
   }
   for (const char* target : {"host", "x86-64"}) {
     CheckKernelOn(computation, {Literal::FromValues<float>(kFloat32, {count}, values)}, {.target = target});
+  }
+}
+
+// Casts saturate, and a NaN becomes 0, with limits before them that are wider, narrower or those of the dtype.
+TEST(KernelCompilerTest, CastsOfLimitedFloats) {
+  constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+  const float values[] = {0.0f,    -0.0f,  0.9f,   -0.9f,    127.0f,    127.9f,   128.0f,        -128.0f, -128.9f,
+                          -129.0f, 255.9f, 256.0f, 32767.9f, -32769.0f, 65535.5f, 2147483520.0f, 3e9f,    -3e9f,
+                          kInf,    -kInf,  kNan,   -1.0f,    1.0f,      200.0f,   -200.0f};
+  const int64_t count = std::size(values);
+  const std::pair<double, double> limits[] = {{0, 255}, {-128, 127}, {-1e9, 1e9}, {-100, 300}, {5, 250}};
+  for (DataType from : {kFloat32, kFloat64}) {
+    Tensor x = Input(0, "x", kFloat32, {Dim(count)});
+    Computation computation{"limited", {x}, {}};
+    for (DataType to : {kInt8, kUInt8, kInt16, kUInt16, kInt32, kUInt32}) {
+      for (auto [least, most] : limits) {
+        computation.outputs.push_back(ComputeTensor("cast", to, x.dims(), [&](Indices i) {
+          Expr low = te::Binary(BinaryOp::kMaximum, te::Cast(from, x(i)), te::Const(from, least));
+          return te::Cast(to, te::Binary(BinaryOp::kMinimum, low, te::Const(from, most)));
+        }));
+      }
+    }
+    for (const char* target : {"host", "x86-64"}) {
+      CheckKernelOn(computation, {Literal::FromValues<float>(kFloat32, {count}, values)}, {.target = target});
+    }
   }
 }
 

@@ -191,8 +191,12 @@ TEST(ScheduleTest, ConvolutionsReadAPaddedCopyAndPackedFilters) {
 // Sums of few rows take more vectors; windows that slide along the rows of a tile are not unrolled.
 TEST(ScheduleTest, TilesFitRegistersRowsAndWindows) {
   auto text = [](const ConvolutionShape& shape) { return Text(Convolution(shape), {false, true}, kMiddle); };
+  EXPECT_EQ(text({.channels = 64, .filters = 48, .size = 30}),
+            "loops 64x32x32: padded [in 9 ranges]; tiles 48x30x30: conv [6x2 vectors of 8 packed, inner 30, depth "
+            "64x3x3, stored transposed]");
+  // Rows in fours are stored in whole vectors.
   EXPECT_EQ(text({.channels = 64, .filters = 48, .size = 28}),
-            "loops 64x30x30: padded [in 9 ranges]; tiles 48x28x28: conv [6x2 vectors of 8 packed, inner 28, depth "
+            "loops 64x30x30: padded [in 9 ranges]; tiles 48x28x28: conv [4x3 vectors of 8 packed, inner 28, depth "
             "64x3x3, stored transposed]");
   EXPECT_EQ(text({.channels = 64, .filters = 48, .size = 4}),
             "loops 64x6x6: padded [in 9 ranges]; tiles 48x4x4: conv [4x3 vectors of 8 packed, inner 4, depth 64x3x3, "
@@ -219,6 +223,8 @@ TEST(ScheduleTest, PairsOfBytesAreWidenedOnce) {
   };
   EXPECT_EQ(text(16), "tiles 24x16: product [6x2 vectors of 8 packed, depth 64, unrolled 4]");
   EXPECT_EQ(text(32), "loops 1536: a; tiles 24x32: product [6x2 vectors of 8 packed, depth 64, unrolled 4]");
+  // A product takes a register before it is added.
+  EXPECT_EQ(text(8), "tiles 24x8: product [12x1 vectors of 8 packed, depth 64, unrolled 4]");
 }
 
 TEST(ScheduleTest, PointwiseConvolutionsAreProductsOfPlanes) {

@@ -123,6 +123,12 @@ struct Tile {
     int64_t tiles, low, higher;
   };
   Heights HeightsOf(int64_t count) const;
+  // Divides the rows of a transposed tile of this height into a run of whole vectors, and runs of powers of two, which
+  // are stored without masks.
+  struct RowRun {
+    int64_t first, end;
+  };
+  std::vector<RowRun> RowRuns(int64_t height) const;
   // Independent sums of an element in a tile of this height, which hide the latency of an addition. They divide the
   // segments, if there are some.
   int64_t Strands(int64_t height) const;

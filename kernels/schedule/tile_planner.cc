@@ -33,6 +33,8 @@ constexpr int64_t kMaxColumnStride = 4;
 constexpr double kCostOfMasks = 1.1;
 // Cycles to transpose the sums of one vector of columns.
 constexpr double kTransposition = 27;
+// Cycles to finish and to store a run of rows (Tile::RowRuns) of one vector of columns.
+constexpr double kRowRun = 32;
 // The share of the cycles of loads that multiplications do not hide.
 constexpr double kUnhiddenLoads = 0.25;
 // A panel of so many bytes stays in the first-level cache from one tile to the next. A load of a larger one costs
@@ -57,6 +59,8 @@ constexpr int64_t kMinDepthToScale = 8;
 constexpr int64_t kRegistersToExpand = 2;
 // Registers for a step of a product in blocks, beside those for its vectors: a row's bytes, a mask and a product.
 constexpr int64_t kRegistersOfBlocks = 3;
+// Registers for a step of a product in pairs, beside those for its vectors: a product before it is added.
+constexpr int64_t kRegistersOfPairs = 1;
 // Steps of a product in blocks that are emitted one behind the other: with four bits, a block of 32.
 constexpr int64_t kMaxStepsOfBlock = 8;
 // Chains of additions that one row of a tile has at least, if their number is fixed: as many as their latency.
@@ -406,13 +410,18 @@ class TilePlanner {
     return false;
   }
 
+  // Bytes of an element of the vector factor in memory.
+  int64_t ElementBytes(const Tile& tile) const {
+    return (tile.sources.empty() ? tile.vector.dtype() : reduce_.dtype).bytes();
+  }
+
   // See Tile::panels_at_once. Each tile of rows reads the panels of a unit again, from the first-level cache.
   int64_t PanelsAtOnce(const Tile& tile, bool by_row) const {
     const Dim &columns = nest_.axes[tile.column].extent, depth = Depth();
     bool is_stored_by_rows = !tile.transposed_store && te::Stride(nest_.store_offset, nest_.axes[tile.column].id) == 1;
     if (!tile.row || by_row || !is_stored_by_rows || !columns.is_const() || !depth.is_const()) return 1;
     int64_t panel_bytes =
-        std::max<int64_t>(depth.constant() * tile.panel() * tile.column_stride * reduce_.dtype.bytes(), 1);
+        std::max<int64_t>(depth.constant() * tile.panel() * tile.column_stride * ElementBytes(tile), 1);
     int64_t panels = (columns.constant() + tile.panel() - 1) / tile.panel(), most = kMaxPanelsAtOnce;
     Dim units = panels;
     for (size_t axis : tile.outer) units = units * nest_.axes[axis].extent;
@@ -473,9 +482,12 @@ class TilePlanner {
       // Sums, one step's vectors and a broadcast must fit the registers.
       int64_t others = tile.blocks            ? vectors + kRegistersOfBlocks - 1
                        : tile.flips_sign()    ? 2 * vectors
+                       : tile.depth_step == 2 ? vectors + kRegistersOfPairs
                        : tile.sources.empty() ? vectors
                                               : 2 * vectors + kRegistersToExpand;
       int64_t height = std::clamp<int64_t>((target_.vector_registers - others - 1) / vectors, 1, most_rows);
+      const bool has_runs = tile.transposed_store && !target_.masks_are_fast();
+      if (has_runs && height > tile.lanes) height -= height % std::max<int64_t>(tile.lanes / 2, 1);
       if (rows.is_const()) height = EvenHeight(rows.constant(), height);
       double per_vector = 1.0 / static_cast<double>(vectors), per_row = 1.0 / static_cast<double>(height);
       if (rows.is_const() && rows.constant() > 0) {
@@ -484,12 +496,14 @@ class TilePlanner {
       }
       // Cycles for each multiplication: two of them, or two loads, in one. A transposition takes the same time for few
       // rows as for many.
-      int64_t element_bytes = tile.depth_step == 4 ? 1 : reduce_.dtype.bytes();
-      bool in_cache = depth * static_cast<double>(vectors * tile.lanes * element_bytes) <= kPanelInCache;
+      bool in_cache = depth * static_cast<double>(vectors * tile.lanes * ElementBytes(tile)) <= kPanelInCache;
       double per_load = in_cache || in_place || rows == Dim(1) ? 1 : kLoadBeyondCache;
       double loads = 0.5 * (by_row ? 1 + per_row * per_vector : per_vector + per_load * per_row);
       double cost = std::max(0.5, loads) + kUnhiddenLoads * loads;
-      if (tile.transposed_store) cost += kTransposition / depth * per_row;
+      if (tile.transposed_store) {
+        const auto runs = static_cast<double>(has_runs ? tile.RowRuns(height).size() : 0);
+        cost += (kTransposition + kRowRun * runs) / depth * per_row;
+      }
       if (is_masked(vectors)) cost *= kCostOfMasks;
       cost *= static_cast<double>((needed + vectors - 1) / vectors * vectors);
       if (least != 0 && cost >= least) continue;

@@ -1,5 +1,6 @@
 #include "kernels/codegen/llvm/expr_emitter.h"
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -25,6 +26,27 @@ using te::Expr;
 using te::ExprKind;
 using te::ExprNode;
 using te::UnaryOp;
+
+namespace {
+
+// Returns the least and the greatest integer of a dtype of at most 32 bits. Each is a double.
+std::pair<double, double> LimitsOf(DataType dtype) {
+  const double end = std::ldexp(1.0, dtype.is_int() ? static_cast<int>(dtype.bits) - 1 : static_cast<int>(dtype.bits));
+  return {dtype.is_int() ? -end : 0, end - 1};
+}
+
+// Returns what is left of the operand of a cast to `dtype` without limits that the cast sets as well.
+const Expr& WithoutLimits(const Expr& e, DataType dtype) {
+  if (e->kind != ExprKind::kBinary || e->operands[1]->kind != ExprKind::kFloatConst) return e;
+  if (!(dtype.is_int() || dtype.is_uint()) || dtype.bits > 16) return e;
+  const Expr& limit = e->operands[1];
+  const auto [least, most] = LimitsOf(dtype);
+  const bool is_reached = (e->binary == BinaryOp::kMaximum && limit->float_value <= least) ||
+                          (e->binary == BinaryOp::kMinimum && limit->float_value >= most);
+  return is_reached ? WithoutLimits(e->operands[0], dtype) : e;
+}
+
+}  // namespace
 
 llvm::Type* ExprEmitter::RegisterType(DataType dtype) {
   if (dtype.is_float()) return dtype.bits == 64 ? b_.getDoubleTy() : b_.getFloatTy();
@@ -139,7 +161,10 @@ Value* ExprEmitter::EmitOnThisStack(const Expr& e) {
     case ExprKind::kDim: return EmitExtent(e->dim);
     case ExprKind::kRead: return EmitRead(*e);
     case ExprKind::kSelect: return EmitSelect(*e);
-    case ExprKind::kCast: return EmitCast(e->operands[0].dtype(), e->dtype, Emit(e->operands[0]));
+    case ExprKind::kCast: {
+      const Expr& operand = WithoutLimits(e->operands[0], e->dtype);
+      return EmitCast(operand.dtype(), e->dtype, Emit(operand));
+    }
     case ExprKind::kBitcast: return EmitBitcast(e->operands[0].dtype(), e->dtype, Emit(e->operands[0]));
     case ExprKind::kUnary: return EmitUnary(e->unary, e->operands[0].dtype(), Emit(e->operands[0]));
     case ExprKind::kBinary: {
@@ -224,22 +249,20 @@ Value* ExprEmitter::EmitSaturating(DataType from, DataType to, Value* x) {
     ID id = to.is_int() ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
     return b_.CreateIntrinsic(id, {type, x->getType()}, {x});
   }
-  llvm::APInt least = to.is_int() ? llvm::APInt::getSignedMinValue(to.bits) : llvm::APInt::getZero(to.bits);
-  llvm::APInt most = to.is_int() ? llvm::APInt::getSignedMaxValue(to.bits) : llvm::APInt::getMaxValue(to.bits);
-  auto limit = [&](const llvm::APInt& value) {
-    return llvm::ConstantFP::get(x->getType(), to.is_int() ? static_cast<double>(value.getSExtValue())
-                                                           : static_cast<double>(value.getZExtValue()));
-  };
+  auto constant = [&](double value) { return llvm::ConstantFP::get(x->getType(), value); };
+  const auto [least, most] = LimitsOf(to);
+  // A comparison with a NaN is false, so that a NaN becomes `least`: each of these is one instruction of a minimum or a
+  // maximum.
+  Value* number = to.is_int() ? b_.CreateSelect(b_.CreateFCmpORD(x, x), x, constant(0)) : x;
+  number = b_.CreateSelect(b_.CreateFCmpOGT(number, constant(least)), number, constant(least));
+  if (to.bits < 32) {
+    number = b_.CreateSelect(b_.CreateFCmpOLT(number, constant(most)), number, constant(most));
+    return b_.CreateTrunc(b_.CreateFPToSI(number, b_.getInt32Ty()), type);
+  }
   // The greatest int32 is 2^31 as a float, which is outside already.
-  Value* inside = b_.CreateAnd(b_.CreateFCmpOGT(x, limit(least)), b_.CreateFCmpOLT(x, limit(most)));
-  Value* number = b_.CreateSelect(inside, x, llvm::ConstantFP::get(x->getType(), 0));
-  Value* converted = b_.CreateFPToSI(number, b_.getInt32Ty());
-  auto bound = [&](const llvm::APInt& value) {
-    return llvm::ConstantInt::get(b_.getInt32Ty(), to.is_int() ? value.sext(32) : value.zext(32));
-  };
-  converted = b_.CreateSelect(b_.CreateFCmpOGE(x, limit(most)), bound(most), converted);
-  converted = b_.CreateSelect(b_.CreateFCmpOLE(x, limit(least)), bound(least), converted);
-  return b_.CreateTrunc(converted, type);
+  Value* inside = b_.CreateFCmpOLT(number, constant(most));
+  Value* converted = b_.CreateFPToSI(b_.CreateSelect(inside, number, constant(0)), b_.getInt32Ty());
+  return b_.CreateSelect(inside, converted, b_.getInt32(std::numeric_limits<int32_t>::max()));
 }
 
 Value* ExprEmitter::WidenVector(DataType from, DataType to, Value* elements) {

@@ -650,19 +650,30 @@ void TileEmitter::EmitEpilogue(Value* row, Value* height, const Panel& panel) {
     finish_(b_.CreateLoad(element_, b_.CreateInBoundsGEP(element_, buffer_, place)));
     e_.CloseScope();
   };
-  auto loop = [&](Value* end, LoopHints hints, llvm::function_ref<void(Value*)> body) {
+  auto loop_from = [&](Value* begin, Value* end, LoopHints hints, llvm::function_ref<void(Value*)> body) {
     auto iteration = [&](Value* i, const Values&) -> Values {
       body(i);
       return {};
     };
-    EmitLoop(b_, I64(0), end, 1, {}, iteration, hints);
+    EmitLoop(b_, begin, end, 1, {}, iteration, hints);
+  };
+  auto loop = [&](Value* end, LoopHints hints, llvm::function_ref<void(Value*)> body) {
+    loop_from(I64(0), end, hints, body);
   };
   // `length`: of the inner loop, over elements that are stored side by side.
   auto all = [&](Value* length, int64_t fold_tail) {
-    // Unrolled before it is vectorised, it would store element by element.
+    const auto* known = llvm::dyn_cast<llvm::ConstantInt>(length);
+    const bool is_cut = t_.transposed_store && known != nullptr && !s_.target.masks_are_fast();
     bool is_panel = !t_.transposed_store && te::Stride(s_.nest.store_offset, s_.nest.axes[t_.column].id) == int64_t{1};
-    LoopHints inner{.independent = s_.independent, .fold_tail = fold_tail, .keep_rolled = is_panel};
-    if (t_.transposed_store) {
+    // Unrolled before it is vectorised, it would store element by element.
+    LoopHints inner{.independent = s_.independent, .fold_tail = fold_tail, .keep_rolled = is_panel || is_cut};
+    if (is_cut) {
+      loop(width, {}, [&](Value* c) {
+        for (auto [first, end] : t_.RowRuns(known->getSExtValue())) {
+          loop_from(I64(first), I64(end), inner, [&](Value* r) { at(r, c); });
+        }
+      });
+    } else if (t_.transposed_store) {
       loop(width, {}, [&](Value* c) { loop(length, inner, [&](Value* r) { at(r, c); }); });
     } else if (!t_.row) {
       loop(length, inner, [&](Value* c) { at(I64(0), c); });
@@ -674,6 +685,7 @@ void TileEmitter::EmitEpilogue(Value* row, Value* height, const Panel& panel) {
   // Masked stores are slow on many CPUs: only tiles at the end have them.
   Value* length = t_.transposed_store ? height : width;
   Value* full = I64(t_.transposed_store ? t_.rows : t_.panel());
+  if (llvm::isa<llvm::ConstantInt>(length)) return all(length, 0);
   EmitIfElse(
       b_, b_.CreateICmpEQ(length, full), [&] { all(full, 0); },
       [&] { all(length, s_.target.has_masks ? t_.lanes : 0); });
@@ -683,6 +695,8 @@ void TileEmitter::EmitTile(Value* row, Value* height, const std::vector<int64_t>
   llvm::Function* function = b_.GetInsertBlock()->getParent();
   auto block = [&](const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, function); };
   llvm::BasicBlock *never = block("never"), *done = block("summed");
+  // Rows of a known height are stored without masks.
+  const bool has_own_ends = t_.transposed_store && heights.size() <= 2 && !s_.target.masks_are_fast();
   llvm::SwitchInst* choice = b_.CreateSwitch(height, never, static_cast<unsigned>(heights.size()));
   b_.SetInsertPoint(never);
   b_.CreateUnreachable();
@@ -691,10 +705,11 @@ void TileEmitter::EmitTile(Value* row, Value* height, const std::vector<int64_t>
     choice->addCase(b_.getInt64(static_cast<uint64_t>(h)), rows);
     b_.SetInsertPoint(rows);
     EmitSums(row, h, panel);
+    if (has_own_ends) EmitEpilogue(row, I64(h), panel);
     b_.CreateBr(done);
   }
   b_.SetInsertPoint(done);
-  EmitEpilogue(row, height, panel);
+  if (!has_own_ends) EmitEpilogue(row, height, panel);
 }
 
 // The tiles of some rows in a block of panels.

@@ -170,7 +170,8 @@ class TransposeEmitter {
       }
     }
     LoopHints hints{.independent = site_.independent};
-    if (site_.target.has_masks) hints.fold_tail = side_;
+    // Masked stores are slow on many CPUs: only blocks at the end have them.
+    if (site_.target.has_masks && columns != Number(side_)) hints.fold_tail = side_;
     Repeat(Number(side_), [&](Value* row) {
       e_.Bind(site_.nest.axes[reads()], b_.CreateNSWAdd(i, row));
       Value* first = b_.CreateNSWMul(row, Number(side_));
