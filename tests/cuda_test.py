@@ -1289,7 +1289,7 @@ class LibraryProducts(OnFakeDriver):
         self.assertEqual(outcome(RELAYVM_CUDA_GRAPHS="off").returncode, 0)
         right = np.load(self.path("out.npy"))
         smallest = None
-        for limit in None, *range(4_600_000, 60_000, -300_000):
+        for limit in None, *range(4_600_000, 60_000, relayvm.long_or(-300_000, -900_000)):
             done = outcome(*(["--memory-limit", str(limit)] if limit else []))
             self.assertNotIn("misuse", done.stderr)
             self.assertNotIn("a fault", done.stderr)

@@ -137,10 +137,10 @@ class DefaultLevel(Cases):
     RUNS_FIRST = True
 
     def test_all_forms(self):
-        """Each case with known extents, and one in four in each of the other forms; in all of them with --long."""
+        """Each case with known extents, and one in eight in each of the other forms; in all of them with --long."""
         self.check(FORMS[:1])
         for number, form in enumerate(FORMS[1:]):
-            self.check([form], part=relayvm.long_or(slice(None), slice(number, None, 4)))
+            self.check([form], part=relayvm.long_or(slice(None), slice(number, None, 8)))
 
 
 class HighestLevel(Cases):
@@ -150,7 +150,7 @@ class HighestLevel(Cases):
 
     def test_static_shapes(self):
         """One case in four; all of them with --long."""
-        self.check(["static"], "-O3", part=slice(0, None, relayvm.long_or(1, 4)))
+        self.check(["static"], "-O3", part=slice(0, None, relayvm.long_or(1, 6)))
 
     def test_named_shapes(self):
         """One case in sixteen, others than above; all of them with --long."""
