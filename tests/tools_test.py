@@ -108,6 +108,8 @@ class Tools(relayvm.TestCase):
                           self.error(*runner, f"@{wrong}", "[1, 2]"))
             self.assertIn("cannot read `/nowhere`: No such file", self.error(*runner, "--args", "/nowhere"))
             self.assertIn("cannot read `/nowhere`: No such file", self.error(*runner, "@/nowhere", "[1, 2]"))
+            self.assertIn(f"\n  {short}\n  ^\n  the value in that file is `@{short}`\n",
+                          self.error(*runner, short, "[1, 2]"))
             self.assertIn("standard input has only one value", self.error(*runner, "-", "-", input="[1]"))
             self.assertIn("--args has the values", self.error(*runner, "--args", short, "[1]"))
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -158,6 +160,11 @@ absl::StatusOr<std::vector<Value>> ReadArguments(const Executable& types, std::s
       bool is_file = text == "-" || text.starts_with("@");
       value = is_file ? ReadValueFile(types, params[i], text == "-" ? text : text.substr(1), files)
                       : vm::ParseValueText(types, params[i], text);
+      std::error_code error;
+      if (!value.ok() && !is_file && std::filesystem::is_regular_file(text, error)) {
+        value = absl::Status(value.status().code(),
+                             absl::StrCat(value.status().message(), "\n  the value in that file is `@", text, "`"));
+      }
     }
     if (!value.ok()) {
       return absl::Status(value.status().code(), absl::StrCat("argument ", i + 1, ", ", value.status().message()));
