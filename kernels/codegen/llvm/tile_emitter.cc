@@ -681,11 +681,10 @@ void TileEmitter::EmitEpilogue(Value* row, Value* height, const Panel& panel) {
       loop(height, {}, [&](Value* r) { loop(length, inner, [&](Value* c) { at(r, c); }); });
     }
   };
-  if (whole && !t_.transposed_store) return all(width, 0);
-  // Masked stores are slow on many CPUs: only tiles at the end have them.
   Value* length = t_.transposed_store ? height : width;
-  Value* full = I64(t_.transposed_store ? t_.rows : t_.panel());
   if (llvm::isa<llvm::ConstantInt>(length)) return all(length, 0);
+  // Masked stores are slow on many CPUs: only tiles at the end have them.
+  Value* full = I64(t_.transposed_store ? t_.rows : t_.panel());
   EmitIfElse(
       b_, b_.CreateICmpEQ(length, full), [&] { all(full, 0); },
       [&] { all(length, s_.target.has_masks ? t_.lanes : 0); });
