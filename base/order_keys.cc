@@ -123,7 +123,7 @@ struct Upper {
   int bits, digit_bits;
 };
 
-// Returns so many that few of n evenly distributed keys have the same.
+// Returns as many upper bits as tell most of n evenly distributed keys apart.
 Upper UpperBits(int64_t n, const Span& span) {
   int limit = std::min(span.bits, kHalfBits);
   int wanted = std::min(limit, static_cast<int>(std::bit_width(static_cast<uint64_t>(n))) + kSpareBits);

@@ -344,7 +344,7 @@ class Writer {
     loops.begin = absl::StrCat("@first_choices(", loops.begin, ", %text)");
   }
 
-  // Writes those that keep the rule of timestamps, too: their state is the cache and the state of the text.
+  // Writes the functions that also keep the rule of timestamps: their state is the cache and the state of the text.
   void WriteTimedChoices(std::string_view first, std::string_view later) {
     const int64_t first_time = std::clamp<int64_t>(*c_.no_timestamps, 0, c_.vocabulary) + 1;
     const int64_t latest_start = std::clamp<int64_t>(c_.latest_start.value_or(c_.vocabulary), 0, c_.vocabulary);
