@@ -278,12 +278,14 @@ class Engines(WithEngines):
         self.check_protocol(f"http://127.0.0.1:{port}/v2/models/words")
 
     def run_python(self, python, environment, program, *arguments):
+        """Runs a program that writes found.json; engines write to its output, too. Returns what it found."""
         path = os.path.join(self.folder, "program.py")
         with open(path, "w", encoding="utf-8") as file:
             file.write(program)
         done = relayvm.run(python, path, *arguments, env=environment, cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr[-3000:])
-        return done.stdout
+        with open(os.path.join(self.folder, "found.json"), encoding="utf-8") as file:
+            return json.load(file)
 
     def test_ray_serve(self):
         python, environment = self.environment("ray", "ray[serve,data]", "pandas")
@@ -292,18 +294,19 @@ class Engines(WithEngines):
             file.write("def @main(%n: int32) -> int32 { if (%n < 0) { 0 } else { @main(%n) } }")
         slow = relayvm.compile_file(forever, os.path.join(self.folder, "forever.rvm"))
         port = free_port()
-        printed = self.run_python(python, environment, RAY_SERVE, self.model, slow, str(port))
-        found = json.loads(printed.splitlines()[-1])
+        found = self.run_python(python, environment, RAY_SERVE, self.model, slow, str(port))
         self.assertEqual(found["answers"], [[200, score(words)] for words in ([7], [3, 1, 4])])
         self.assertEqual(found["wrong"], 400)
-        # The client left after a second; the run ended with it.
-        self.assertEqual(found["stats"]["errors"], {"cancelled": 1})
-        self.assertLess(found["stats"]["seconds"], 10)
+        # One client leaves, then eight at once: each ends its run, which has no end and a limit of a minute.
+        self.assertEqual(found["one"]["errors"], {"cancelled": 1})
+        self.assertEqual(found["eight"]["errors"], {"cancelled": 9})
+        self.assertLess(found["one"]["seconds"], 10)
+        self.assertEqual(found["then"], [200, score([3, 1, 4])])
+        self.assertLess(found["busy"], 0.3, "runs that were cancelled still use a processor")
 
     def test_ray_data(self):
         python, environment = self.environment("ray", "ray[serve,data]", "pandas")
-        printed = self.run_python(python, environment, RAY_DATA, self.model)
-        found = json.loads(printed.splitlines()[-1])
+        found = self.run_python(python, environment, RAY_DATA, self.model)
         self.assertEqual(len(found), 500)
         for i, value in found:
             self.assertAlmostEqual(value, score(range(1 + i % 7)), 4)
@@ -313,15 +316,14 @@ class Engines(WithEngines):
             self.skipTest("java is not installed")
         python, environment = self.environment("spark", "pyspark", "pandas", "pyarrow")
         environment["PYSPARK_PYTHON"] = python
-        printed = self.run_python(python, environment, SPARK, self.model)
-        found = json.loads(printed.splitlines()[-1])
+        found = self.run_python(python, environment, SPARK, self.model)
         self.assertEqual(len(found), 500)
         for i, value in found:
             self.assertAlmostEqual(value, score(range(1 + i % 7)), 4)
 
 
 RAY_SERVE = """
-import json, sys, time, urllib.error, urllib.request
+import concurrent.futures, json, os, sys, time, urllib.error, urllib.request
 import ray, ray_serve
 from ray import serve
 ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
@@ -343,15 +345,40 @@ for words in ([7], [3, 1, 4]):
     status, answer = ask("words", one("words", words))
     found["answers"].append([status, answer["outputs"][0]["data"][0]])
 found["wrong"] = ask("words", one("other", [1]))[0]
-try:
-    ask("slow", one("n", [1]), timeout=1)
-except OSError:
-    pass
-limit = time.time() + 20
-while time.time() < limit and not ask("slow")[1]["stats"]["runs"]:
-    time.sleep(0.2)
-found["stats"] = ask("slow")[1]["stats"]
-print(json.dumps(found))
+# Clients that leave after a second, at once; returns the counters once `total` runs have ended.
+def leave(count, total):
+    def client(_):
+        try:
+            ask("slow", one("n", [1]), timeout=1)
+        except OSError:
+            pass
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        list(pool.map(client, range(count)))
+    limit = time.time() + 20
+    while time.time() < limit and ask("slow")[1]["stats"]["runs"] < total:
+        time.sleep(0.2)
+    return ask("slow")[1]["stats"]
+found["one"] = leave(1, 1)
+found["eight"] = leave(8, 9)
+status, answer = ask("words", one("words", [3, 1, 4]))
+found["then"] = [status, answer["outputs"][0]["data"][0]]
+# Seconds of processor time of the replicas of endless runs.
+def spent():
+    times = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline") as line, open(f"/proc/{pid}/stat") as stat:
+                if "ray::ServeReplica:slow" in line.read():
+                    times.append(sum(map(int, stat.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK"))
+        except OSError:
+            pass
+    assert times, "no replica found"
+    return sum(times)
+before = spent()
+time.sleep(1)
+found["busy"] = spent() - before
+with open("found.json", "w") as file:
+    json.dump(found, file)
 serve.shutdown()
 ray.shutdown()
 """
@@ -360,8 +387,8 @@ import json, sys
 import ray, ray_data
 ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
 found = ray_data.score([{"id": i, "words": list(range(1 + i % 7))} for i in range(500)], sys.argv[1]).to_pandas()
-print()
-print(json.dumps([[int(i), float(value)] for i, value in zip(found["id"], found["score"])]))
+with open("found.json", "w") as file:
+    json.dump([[int(i), float(value)] for i, value in zip(found["id"], found["score"])], file)
 ray.shutdown()
 """
 SPARK = """
@@ -372,7 +399,8 @@ import spark_score
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1").getOrCreate()
 rows = pandas.DataFrame({"id": range(500), "words": [list(range(1 + i % 7)) for i in range(500)]})
 found = spark_score.score(spark.createDataFrame(rows), sys.argv[1]).toPandas()
-print(json.dumps([[int(i), float(value)] for i, value in zip(found["id"], found["score"])]))
+with open("found.json", "w") as file:
+    json.dump([[int(i), float(value)] for i, value in zip(found["id"], found["score"])], file)
 spark.stop()
 """
 
