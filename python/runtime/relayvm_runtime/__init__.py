@@ -13,7 +13,6 @@ import pickle
 
 from . import _files
 from ._arguments import Importer
-from ._batch import Batch, BatchStats, Request
 from ._errors import (Cancelled, DeadlineExceeded, DeviceFailed, Error, FileError, HostFailed, InvalidArgument, InvalidFile,
                       ProgramFailed, ResourceExhausted, UnsupportedFile, UntrustedCode, check)
 from ._library import LoadOptions, lib
@@ -25,8 +24,21 @@ __all__ = ["Adt", "Argument", "Batch", "BatchStats", "Cancelled", "Closure", "De
            "FileError", "Function", "HostFailed", "InvalidArgument", "InvalidFile", "Profile", "ProgramFailed", "Ref", "Request",
            "ResourceExhausted", "RunStats", "Session", "Signature", "Stats", "Stream", "UnsupportedFile", "UntrustedCode", "adt", "load",
            "verify"]
+_OF_BATCHES = ("Batch", "BatchStats", "Request")
 _version = lib.rvm_version()
 __version__ = f"{_version >> 16}.{_version >> 8 & 255}.{_version & 255}"
+
+
+def __getattr__(name):
+    # With the first of them come concurrent.futures and logging, which take a megabyte of each process.
+    if name not in _OF_BATCHES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import _batch
+    return getattr(_batch, name)
+
+
+def __dir__():
+    return sorted({*globals(), *_OF_BATCHES})
 
 
 def verify(source):
@@ -143,6 +155,7 @@ class Executable:
 
     def batch(self, **options):
         """A Batch, which runs requests together; its keyword arguments are those of Batch."""
+        from ._batch import Batch
         return Batch(self, **options)
 
     def with_limits(self, *, threads=None, memory_limit=None, stack_limit=None, fuel=None, time_limit=None,
@@ -231,10 +244,10 @@ class Executable:
         _files.write(path, self.tobytes() if sign_with is None else _signed(self.tobytes(), _secret_key(sign_with)))
 
     def __reduce_ex__(self, protocol):
-        data = self._source if isinstance(self._source, memoryview) else _files.mapped(self._source)
+        data = self._source if isinstance(self._source, memoryview) else memoryview(_files.mapped(self._source))
         limits = {**self._session_limits, **self._run_limits}
         return (_unpickle, (pickle.PickleBuffer(data) if protocol >= 5 else bytes(data), self._allow_native,
-                            self._trusted_keys, self._device, self._host_fallback, limits))
+                            self._trusted_keys, self._device, self._host_fallback, limits, _files.shared_name(data)))
 
     def __repr__(self):
         return "\n".join(f"@{name}: {text}" for name, text in self.entries.items())
@@ -244,8 +257,8 @@ class Executable:
         return _html.program(self)
 
 
-def _unpickle(data, allow_native, trusted_keys, device, host_fallback, limits):
-    data = _files.shared(_files.buffer(data))
+def _unpickle(data, allow_native, trusted_keys, device, host_fallback, limits, name=None):
+    data = _files.shared(_files.buffer(data), name)
     executable = Executable._load(data, allow_native, trusted_keys, device, host_fallback)
     return executable.with_limits(**limits) if limits else executable
 

@@ -1,7 +1,6 @@
 """Executables as bytes and as files."""
 
 import ctypes
-import hashlib
 import io
 import mmap
 import os
@@ -64,25 +63,36 @@ def mapped(path):
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-def shared(data):
+def shared_name(data):
+    """The name in the cache of a file with these bytes, which is their hash; None of few bytes."""
+    if data.nbytes < _SHARED_SIZE:
+        return None
+    import hashlib  # which loads OpenSSL: a megabyte of each process
+    return f"{hashlib.sha256(data).hexdigest()}.rvm"
+
+
+def shared(data, name=None):
     """The path of a file of the cache with these bytes, written if it is not there. The bytes themselves if they are few, or if it
     cannot be written.
 
-    The cache is the folder $RELAYVM_CACHE, or relayvm in the user's cache folder. A file's name is the hash of its
-    content. Only files that nobody but the user can write are used.
+    The cache is the folder $RELAYVM_CACHE, or relayvm in the user's cache folder. Only files that nobody but the user can
+    write are used. `name`: shared_name of the bytes, which a pickle has; a file that is written is named by its own bytes.
     """
     if data.nbytes < _SHARED_SIZE:
         return data
     folder = os.environ.get("RELAYVM_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "relayvm")
-    path = os.path.join(folder, f"{hashlib.sha256(data).hexdigest()}.rvm")
+
+    def is_right(path):
+        return os.path.exists(path) and _is_own(path) and os.path.getsize(path) == data.nbytes
+
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         if not _is_own(folder):
             return data
-        def is_right(path):
-            return os.path.exists(path) and _is_own(path) and os.path.getsize(path) == data.nbytes
-
+        if name is None or not is_right(os.path.join(folder, name)):
+            name = shared_name(data)
+        path = os.path.join(folder, name)
         if not is_right(path):
             write(path, data, mode=0o400, keep=is_right)
         return path
