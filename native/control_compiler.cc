@@ -16,6 +16,7 @@
 #include "kernels/codegen/llvm/host_target.h"
 #include "kernels/codegen/llvm/lane_functions.h"
 #include "kernels/codegen/llvm/run_passes.h"
+#include "llvm/CodeGen/Passes.h"
 #include "llvm/Transforms/IPO/AlwaysInliner.h"
 #include "llvm/Transforms/IPO/GlobalDCE.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
@@ -45,6 +46,9 @@ constexpr std::string_view kImports[] = {
 #define RVM_MACHINE_IMPORT(symbol, type, convention) #symbol,
 #include "kernels/abi/machine_imports.def"
 };
+
+// Looks for values of variables, for debuggers, in each function with a line table; functions have none.
+const llvm::AnalysisID kLeftOut[] = {&llvm::LiveDebugValuesID};
 
 // Returns the passes that functions gain from, in less than half the time of LLVM's own pipeline. Vectorisers and the
 // inliner are not among them: loops of control flow are no loops over arrays, and backtraces need the frames of calls.
@@ -171,7 +175,7 @@ absl::StatusOr<CompiledControl> Compile(const VerifiedExecutable& executable, co
   codegen::SetTarget(module, target);
   auto optimise = [&](llvm::function_ref<bool()> must_stop) { Optimise(module, *machine, opt_level, must_stop); };
   RVM_ASSIGN_OR_RETURN(codegen::CompiledObject object,
-                       codegen::FinishModule(module, *machine, options, optimise, kImports));
+                       codegen::FinishModule(module, *machine, options, optimise, kImports, kLeftOut));
   CompiledControl result{
       .code = {.target = target.cpu,
                .triple = target.triple,

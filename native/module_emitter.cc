@@ -56,8 +56,8 @@ constexpr Import kImports[] = {
 class Registers {
  public:
   // `budget`: the place among the integers that is taken.
-  Registers(uint32_t integers, uint32_t floats, uint32_t budget)
-      : integers_(integers), floats_(floats), budget_(budget) {}
+  Registers(RegisterCounts counts, uint32_t budget)
+      : integers_(counts.integers), floats_(counts.floats), budget_(budget) {}
 
   struct Place {
     uint32_t index;  // among the registers, those for integers first, or in the overflow
@@ -76,9 +76,6 @@ class Registers {
   uint32_t integers_, floats_, budget_;
   uint32_t used_integers_ = 0, used_floats_ = 0, overflow_ = 0;
 };
-
-Registers ArgumentRegisters() { return {kRvmIntegerArgs, kRvmFloatArgs, kRvmBudgetArg}; }
-Registers ResultRegisters() { return {kRvmIntegerResults, kRvmFloatResults, kRvmBudgetResult}; }
 
 // Returns a value in the type of its register, i64 or double; the upper half of a float's is undefined.
 Value* ToRegister(llvm::IRBuilder<>& b, Value* value) {
@@ -99,14 +96,32 @@ Value* FromRegister(llvm::IRBuilder<>& b, Value* value, llvm::Type* type) {
 ModuleEmitter::ModuleEmitter(const Executable& executable, llvm::Module& module,
                              std::vector<llvm::Function*> small_kernels)
     : executable_(executable), module_(module), places_builder_(module), small_kernels_(std::move(small_kernels)) {
+  CountRegisters();
   llvm::Type* integer = llvm::Type::getInt64Ty(context());
   llvm::Type* number = llvm::Type::getDoubleTy(context());
   std::vector<llvm::Type*> params = {llvm::PointerType::getUnqual(context())}, results;
-  params.insert(params.end(), kRvmIntegerArgs + 1, integer);  // and the budget
-  params.insert(params.end(), kRvmFloatArgs, number);
-  results.insert(results.end(), kRvmIntegerResults + 1, integer);
-  results.insert(results.end(), kRvmFloatResults, number);
+  params.insert(params.end(), arguments_.integers + 1, integer);  // and the budget
+  params.insert(params.end(), arguments_.floats, number);
+  results.insert(results.end(), results_.integers + 1, integer);
+  results.insert(results.end(), results_.floats, number);
   relay_type_ = llvm::FunctionType::get(llvm::StructType::get(context(), results), params, /*isVarArg=*/false);
+}
+
+void ModuleEmitter::CountRegisters() {
+  auto widen = [&](RegisterCounts& counts, RegisterCounts most, std::span<const TypeId> types) {
+    uint32_t floats =
+        std::count_if(types.begin(), types.end(), [&](TypeId type) { return RegisterType(type)->isFloatingPointTy(); });
+    counts.integers = std::clamp<uint32_t>(types.size() - floats, counts.integers, most.integers);
+    counts.floats = std::clamp<uint32_t>(floats, counts.floats, most.floats);
+  };
+  for (const FunctionDesc& function : executable_.functions) {
+    std::vector<TypeId> params;
+    for (uint16_t i = 0; i < function.num_params; ++i) params.push_back(function.registers[i].type);
+    widen(arguments_, {kRvmIntegerArgs, kRvmFloatArgs}, params);
+    const std::vector<TypeId> result = {function.result};
+    widen(results_, {kRvmIntegerResults, kRvmFloatResults},
+          function.returns_fields ? executable_.types[function.result.value].fields : result);
+  }
 }
 
 llvm::Type* ModuleEmitter::RegisterType(TypeId type) const {
@@ -144,7 +159,7 @@ llvm::CallInst* ModuleEmitter::CallRelay(llvm::IRBuilder<>& b, Value* callee, Va
   std::vector<Value*> passed = {machine};
   for (llvm::Type* type : relay_type_->params().drop_front()) passed.push_back(llvm::PoisonValue::get(type));
   passed[1 + kRvmBudgetArg] = budget;
-  Registers registers = ArgumentRegisters();
+  Registers registers(arguments_, kRvmBudgetArg);
   for (Value* arg : args) {
     auto [index, is_overflow] = registers.Next(arg->getType());
     if (is_overflow) {
@@ -165,7 +180,7 @@ llvm::CallInst* ModuleEmitter::CallRelay(llvm::IRBuilder<>& b, Value* callee, Va
 std::vector<Value*> ModuleEmitter::ReceiveArguments(llvm::IRBuilder<>& b, llvm::Function* function,
                                                     std::span<llvm::Type* const> types) {
   std::vector<Value*> args;
-  Registers registers = ArgumentRegisters();
+  Registers registers(arguments_, kRvmBudgetArg);
   for (llvm::Type* type : types) {
     auto [index, is_overflow] = registers.Next(type);
     args.push_back(is_overflow
@@ -183,7 +198,7 @@ Value* ModuleEmitter::BudgetAfter(llvm::IRBuilder<>& b, llvm::CallInst* call) {
 Value* ModuleEmitter::PackResults(llvm::IRBuilder<>& b, Value* machine, Value* budget,
                                   std::span<Value* const> results) {
   Value* packed = llvm::PoisonValue::get(relay_type_->getReturnType());
-  Registers registers = ResultRegisters();
+  Registers registers(results_, kRvmBudgetResult);
   for (Value* result : results) {
     auto [index, is_overflow] = registers.Next(result->getType());
     if (is_overflow) {
@@ -201,7 +216,7 @@ Value* ModuleEmitter::PackResults(llvm::IRBuilder<>& b, Value* machine, Value* b
 std::vector<Value*> ModuleEmitter::UnpackResults(llvm::IRBuilder<>& b, Value* machine, llvm::CallInst* call,
                                                  std::span<llvm::Type* const> types) {
   std::vector<Value*> results;
-  Registers registers = ResultRegisters();
+  Registers registers(results_, kRvmBudgetResult);
   for (llvm::Type* type : types) {
     auto [index, is_overflow] = registers.Next(type);
     results.push_back(is_overflow ? FromSlot(b, b.CreateLoad(b.getInt64Ty(), Overflow(b, machine, index)), type)

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/abi/machine_abi.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/IR/DIBuilder.h"
 #include "llvm/IR/IRBuilder.h"
@@ -13,6 +14,11 @@
 #include "serialization/executable.h"
 
 namespace rvm::native {
+
+// Registers for values of calls, by kind.
+struct RegisterCounts {
+  uint32_t integers, floats;
+};
 
 class ModuleEmitter {
  public:
@@ -63,6 +69,9 @@ class ModuleEmitter {
   static llvm::Value* ToSlot(llvm::IRBuilder<>& b, llvm::Value* value);
 
  private:
+  // Counts the registers that the calls of this program need: each argument takes the compiler time, also one that is
+  // poison. Those in front of the budget are there in any case, so that its place is the same in all programs.
+  void CountRegisters();
   // Returns the place of the `index`-th value without a register.
   llvm::Value* Overflow(llvm::IRBuilder<>& b, llvm::Value* machine, uint32_t index);
   void Declare(uint32_t function);
@@ -71,6 +80,8 @@ class ModuleEmitter {
   const Executable& executable_;
   llvm::Module& module_;
   llvm::DIBuilder places_builder_;
+  RegisterCounts arguments_ = {kRvmBudgetArg, 0};
+  RegisterCounts results_ = {kRvmBudgetResult, 0};
   llvm::FunctionType* relay_type_;
   llvm::DenseMap<llvm::Constant*, llvm::GlobalVariable*> extents_;  // by their array
   std::vector<llvm::Function*> small_kernels_;

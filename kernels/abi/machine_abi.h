@@ -39,11 +39,12 @@ typedef struct RvmHeap {
   RvmPool blocks;   // class i: i * 64 bytes
 } RvmHeap;
 
-// Functions of Relay have one signature, so that each may be the tail call of any other. They take the machine,
-// arguments in registers for integers and pointers and in those for floats, and the budget: the calls and backward
-// jumps until the next poll. They give results in registers of both kinds, and what is left of the budget. Values for
-// which there is no register are in RvmMachine::overflow, from the first such one on, between a call and the callee's
-// first instruction, or between a return and the next instruction of the caller.
+// All functions of a program have one signature, so that each may be the tail call of any other. They take the machine,
+// arguments in registers for integers and pointers and in those for floats, as many as the program needs and not more
+// than below, and the budget: the calls and backward jumps until the next poll. They give results in registers of both
+// kinds, and what is left of the budget. Values for which there is no register are in RvmMachine::overflow, from the
+// first such one on, between a call and the callee's first instruction, or between a return and the next instruction of
+// the caller.
 enum { kRvmIntegerArgs = 5, kRvmFloatArgs = 8, kRvmIntegerResults = 3, kRvmFloatResults = 4 };
 // The budget's place among the integers: the same register for both on x86-64.
 enum { kRvmBudgetArg = 4, kRvmBudgetResult = 3 };

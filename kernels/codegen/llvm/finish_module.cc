@@ -8,6 +8,9 @@
 #include "base/status_macros.h"
 #include "kernels/codegen/check_imports.h"
 #include "kernels/codegen/llvm/host_target.h"
+#include "llvm/CodeGen/MachineModuleInfo.h"
+#include "llvm/CodeGen/Passes.h"
+#include "llvm/CodeGen/TargetPassConfig.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
@@ -19,12 +22,31 @@
 
 namespace rvm::codegen {
 
+// Adds the passes of code generation, but for `left_out`: `TargetMachine::addPassesToEmitFile` leaves none out. Returns
+// false if the target has no code generation.
+static bool AddCodeGeneration(llvm::legacy::PassManager& passes, llvm::LLVMTargetMachine& machine,
+                              std::span<const llvm::AnalysisID> left_out, llvm::raw_pwrite_stream& stream,
+                              llvm::CodeGenFileType type) {
+  auto* functions = new llvm::MachineModuleInfoWrapperPass(&machine);  // `passes` owns what is added
+  llvm::TargetPassConfig* steps = machine.createPassConfig(passes);
+  steps->setDisableVerify(true);
+  for (llvm::AnalysisID pass : left_out) steps->disablePass(pass);
+  passes.add(steps);
+  passes.add(functions);
+  if (steps->addISelPasses()) return false;
+  steps->addMachinePasses();
+  steps->setInitialized();
+  if (machine.addAsmPrinter(passes, stream, nullptr, type, functions->getMMI().getContext())) return false;
+  passes.add(llvm::createFreeMachineFunctionPass());
+  return true;
+}
+
 static absl::StatusOr<std::string> Generate(llvm::Module& module, llvm::TargetMachine& machine,
-                                            llvm::CodeGenFileType type) {
+                                            std::span<const llvm::AnalysisID> left_out, llvm::CodeGenFileType type) {
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
-  if (machine.addPassesToEmitFile(passes, stream, nullptr, type))
+  if (!AddCodeGeneration(passes, static_cast<llvm::LLVMTargetMachine&>(machine), left_out, stream, type))
     return absl::InternalError("this target emits no objects");
   passes.run(module);
   return std::string(bytes.begin(), bytes.end());
@@ -62,7 +84,8 @@ void SetTarget(llvm::Module& module, const HostTarget& target) {
 absl::StatusOr<CompiledObject> FinishModule(llvm::Module& module, llvm::TargetMachine& machine,
                                             const CodegenOptions& options,
                                             llvm::function_ref<void(llvm::function_ref<bool()> must_stop)> optimise,
-                                            std::span<const std::string_view> imports) {
+                                            std::span<const std::string_view> imports,
+                                            std::span<const llvm::AnalysisID> left_out) {
   auto must_stop = [&] { return options.must_stop && options.must_stop(); };
   std::string problem;
   llvm::raw_string_ostream problems(problem);
@@ -77,9 +100,9 @@ absl::StatusOr<CompiledObject> FinishModule(llvm::Module& module, llvm::TargetMa
   SelectHalvesAsIntegers(module);
   if (options.keep_ir) {
     std::unique_ptr<llvm::Module> copy = llvm::CloneModule(module);
-    RVM_ASSIGN_OR_RETURN(result.assembly, Generate(*copy, machine, llvm::CodeGenFileType::AssemblyFile));
+    RVM_ASSIGN_OR_RETURN(result.assembly, Generate(*copy, machine, left_out, llvm::CodeGenFileType::AssemblyFile));
   }
-  RVM_ASSIGN_OR_RETURN(std::string object, Generate(module, machine, llvm::CodeGenFileType::ObjectFile));
+  RVM_ASSIGN_OR_RETURN(std::string object, Generate(module, machine, left_out, llvm::CodeGenFileType::ObjectFile));
   result.object.assign(object.begin(), object.end());
   RVM_RETURN_IF_ERROR(CheckImports(result.object, imports));
   return result;
