@@ -56,7 +56,13 @@ absl::StatusOr<std::vector<const Value*>> ElementsOf(const Value& list) {
 // Moves the elements into a list.
 Value MakeList(std::vector<Value> elements) {
   Value list = Value::Adt("Nil", {});
-  for (size_t i = elements.size(); i-- > 0;) list = Value::Adt("Cons", {std::move(elements[i]), std::move(list)});
+  for (size_t i = elements.size(); i-- > 0;) {
+    std::vector<Value> fields;  // from an initializer list they would be copied
+    fields.reserve(2);
+    fields.push_back(std::move(elements[i]));
+    fields.push_back(std::move(list));
+    list = Value::Adt("Cons", std::move(fields));
+  }
   return list;
 }
 
