@@ -192,6 +192,18 @@ class Transformers(Case):
         self.run_model(transformers.GPT2LMHeadModel(self.small(
             "GPT2Config", n_embd=32, n_layer=2, n_head=2, n_positions=128, bos_token_id=1, eos_token_id=2, use_cache=False)))
 
+    def test_roberta(self):
+        self.run_model(transformers.RobertaModel(self.small(
+            "RobertaConfig", hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, max_position_embeddings=64)))
+
+    def test_qwen2(self):
+        self.run_model(transformers.Qwen2ForCausalLM(self.small(
+            "Qwen2Config", hidden_size=32, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+            intermediate_size=64, use_cache=False)))
+
+    def test_t5_encoder(self):
+        self.run_model(transformers.T5EncoderModel(self.small("T5Config", d_model=32, d_kv=16, d_ff=64, num_layers=2, num_heads=2)))
+
     def llama(self):
         return transformers.LlamaForCausalLM(self.small(
             "LlamaConfig", hidden_size=32, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
