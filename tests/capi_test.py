@@ -96,8 +96,10 @@ class CInterface(relayvm.TestCase):
         self.assertEqual(done, "HH EH1 L OW0\nW ER1 L D\n")
 
     def test_cpp_example(self):
-        for options in (["-std=c++17"], ["-std=c++20", "-fno-exceptions", "-fno-rtti"]):
-            program = self.build(os.path.join(EMBED, "spell.cc"), *options, compiler="clang++-19")
+        """GCC evaluates arguments from the right, Clang from the left."""
+        gcc = [("g++", "-std=c++17")] if shutil.which("g++") else []
+        for compiler, *options in [("clang++-19", "-std=c++17"), ("clang++-19", "-std=c++20", "-fno-exceptions", "-fno-rtti"), *gcc]:
+            program = self.build(os.path.join(EMBED, "spell.cc"), *options, compiler=compiler)
             self.assertEqual(relayvm.must(program, self.g2p, "relay", "world"), "R IY0 L EY1 \nW ER1 L D \n")
 
     def test_documents(self):
@@ -112,10 +114,12 @@ class CInterface(relayvm.TestCase):
                 source = f"{self.folder.name}/example.{language}"
                 with open(source, "w", encoding="utf-8") as file:
                     file.write(text)
-                program = self.build(source, "-std=c11" if language == "c" else "-std=c++20", "-Wno-missing-field-initializers",
-                                     compiler="clang-19" if language == "c" else "clang++-19")
-                self.assertEqual(relayvm.must(program, model), "6\n" if language == "c" else "6\n1\n3\n")
-                self.assertEqual(relayvm.run(program, "/nowhere.rvm").returncode, 1)
+                compilers = ["clang-19", "gcc"] if language == "c" else ["clang++-19", "g++"]
+                for compiler in filter(shutil.which, compilers):
+                    program = self.build(source, "-std=c11" if language == "c" else "-std=c++20", "-Wno-missing-field-initializers",
+                                         compiler=compiler)
+                    self.assertEqual(relayvm.must(program, model), "6\n" if language == "c" else "6\n1\n3\n")
+                    self.assertEqual(relayvm.run(program, "/nowhere.rvm").returncode, 1)
 
     def test_ctypes_example(self):
         done = relayvm.must(sys.executable, os.path.join(EMBED, "spell_ctypes.py"), LIBRARY, self.g2p, "world")

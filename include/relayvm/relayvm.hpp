@@ -196,7 +196,8 @@ class Value {
     for (const Value& value : values) raw.push_back(value.get());
     return raw;
   }
-  static Result<Value> Make(rvm_error* error, rvm_value* value) {
+  // `value` by reference: of a call `Make(f(&out), out)` it may be evaluated before f.
+  static Result<Value> Make(rvm_error* error, rvm_value* const& value) {
     if (error != nullptr) return Error(error);
     return Value(value);
   }
@@ -263,7 +264,8 @@ class Program {
     options.allow_native = allow_native;
     return options;
   }
-  static Result<Program> Make(rvm_error* error, rvm_program* program) {
+  // `program` by reference, as in Value::Make.
+  static Result<Program> Make(rvm_error* error, rvm_program* const& program) {
     if (error != nullptr) return Error(error);
     return Program(program);
   }
