@@ -207,10 +207,7 @@ class AArch64(relayvm.TestCase):
     def check_operators(self, form, flags, part):
         """A case of every third operator."""
         cases = [case for case in operator_cases.all_cases() if operators_test.keeps_meaning(case, form)]
-        by_operator = {}
-        for case in cases:
-            by_operator.setdefault(case.op, []).append(case)
-        chosen = [group[part % len(group)] for group in list(by_operator.values())[part::relayvm.long_or(3, 6)]]
+        chosen = [group[part % len(group)] for group in operator_cases.by_operator(cases)[part::relayvm.long_or(3, 6)]]
         source = self.write("operators.relay", "".join(operators_test.signature(i, case, form) for i, case in enumerate(chosen)))
         entries = [flag for i in range(len(chosen)) for flag in ("--entry", f"case{i}")]
         model = self.compile(source, "operators.rvm", *flags, *entries, verify=False)

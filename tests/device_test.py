@@ -93,15 +93,12 @@ class Device(relayvm.TestCase):
 
     def check_operators(self, form, part, step=2, flags=(), choose=None):
         """One case of every operator, beginning with number `part`, in steps: that many are left out. `choose`: which cases of an operator, instead."""
-        by_operator = {}
-        for case in operator_cases.all_cases():
-            if operators_test.keeps_meaning(case, form):
-                by_operator.setdefault(case.op, []).append(case)
-        chosen = [group[part % len(group)] for group in list(by_operator.values())[part::step]]
+        groups = operator_cases.by_operator(case for case in operator_cases.all_cases() if operators_test.keeps_meaning(case, form))
+        chosen = [group[part % len(group)] for group in groups[part::step]]
         if choose is not None:
-            chosen = [case for group in by_operator.values() for case in choose(group)]
+            chosen = [case for group in groups for case in choose(group)]
         if os.environ.get("RELAYVM_ALL_ON_DEVICE"):
-            chosen = [case for group in by_operator.values() for case in group]
+            chosen = [case for group in groups for case in group]
         wrong, on_device, kernels = [], 0, 0
         for start in range(0, len(chosen), 40):
             batch = list(enumerate(chosen[start:start + 40], start))
@@ -536,8 +533,8 @@ def @main(%a: Tensor[(2, 4), int8], %b: Tensor[(3, 4), int8]) { nn.dense(%a, %b,
 class OnGrid:
     """What every device with a grid of work items must do; KIND and TARGET are those of the device."""
 
-    RANDOM_PROGRAMS = relayvm.long_or(80, 16)
-    OPERATORS_STEP = relayvm.long_or(2, 4)
+    RANDOM_PROGRAMS = relayvm.long_or(80, 10)
+    OPERATORS_STEP = relayvm.long_or(2, 6)
     RUNS_FIRST = True
 
     def compile(self, source, name, *extra, **options):
@@ -680,9 +677,9 @@ def @mixed(%x: Tensor[(?, 8), float32], %w: Tensor[(8, 8), float32]) {
         self.check_random_programs(self.KIND, self.RANDOM_PROGRAMS)
 
     def test_programs(self):
-        """One call of every second program with --long, else of every fourth."""
+        """One call of every second program with --long, else of every eighth."""
         names, bounded = sorted(name for name in os.listdir(programs_test.PROGRAMS) if name.endswith(".relay")), 0
-        names = names[::relayvm.long_or(2, 4)]
+        names = names[::relayvm.long_or(2, 8)]
         for name in names:
             source = os.path.join(programs_test.PROGRAMS, name)
             kind, entry, arguments, expected = next(programs_test.cases(source))

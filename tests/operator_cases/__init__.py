@@ -17,3 +17,11 @@ def all_cases():
         for family in FAMILIES:
             family.cases(lambda *parts, **options: _cases.append(Case(*parts, **options)))
     return _cases
+
+
+def by_operator(cases):
+    """Lists of cases, one for each operator."""
+    groups = {}
+    for case in cases:
+        groups.setdefault(case.op, []).append(case)
+    return list(groups.values())
