@@ -294,6 +294,7 @@ class Engines(WithEngines):
             file.write("def @main(%n: int32) -> int32 { if (%n < 0) { 0 } else { @main(%n) } }")
         slow = relayvm.compile_file(forever, os.path.join(self.folder, "forever.rvm"))
         port = free_port()
+        environment["RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S"] = "60"  # 5 are too few for a busy machine
         found = self.run_python(python, environment, RAY_SERVE, self.model, slow, str(port))
         self.assertEqual(found["answers"], [[200, score(words)] for words in ([7], [3, 1, 4])])
         self.assertEqual(found["wrong"], 400)
