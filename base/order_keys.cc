@@ -2,12 +2,206 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
+#include <limits>
 #include <utility>
 
+#include "base/check.h"
 #include "base/stop_flag.h"
 
 namespace rvm {
 namespace {
+
+constexpr int kHalfBits = 32;  // of a number that holds a part of a key and a part of where it was
+constexpr uint64_t kHalf = (uint64_t{1} << kHalfBits) - 1;
+
+// ---- a sorting network in vector registers ------------------------------------------
+//
+// It is bitonic, and all of its comparators put the lesser number first. Numbers beyond the last one count as infinite:
+// comparators with them change nothing and are left out, so that any number of groups is sorted.
+
+#if defined(__x86_64__)
+
+// Returns whether this CPU compares vectors of 64-bit numbers.
+bool HasSortNetwork() {
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
+  return has_avx2;
+}
+
+#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+
+constexpr int64_t kLanes = 4, kVectors = 4;
+constexpr int64_t kGroup = kVectors * kLanes;  // the network sorts whole groups
+
+using Vector = int64_t __attribute__((vector_size(kLanes * sizeof(int64_t))));
+
+struct Group {
+  Vector v[kVectors];
+};
+
+inline Vector Load(const int64_t* numbers) {
+  Vector v;
+  std::memcpy(&v, numbers, sizeof v);
+  return v;
+}
+
+inline void Store(const Vector& v, int64_t* numbers) { std::memcpy(numbers, &v, sizeof v); }
+
+inline void Exchange(Vector& a, Vector& b) {
+  Vector lesser = __builtin_elementwise_min(a, b);
+  b = __builtin_elementwise_max(a, b);
+  a = lesser;
+}
+
+inline void Reverse(Vector& v) { v = __builtin_shufflevector(v, v, 3, 2, 1, 0); }
+
+// Compares the numbers of `a` with those of `b` from the end. Of two sorted vectors, `a` then has the lesser half.
+inline void ExchangeMirrored(Vector& a, Vector& b) {
+  Reverse(b);
+  Exchange(a, b);
+  Reverse(b);
+}
+
+inline void Transpose(Group& g) {
+  Vector a = __builtin_shufflevector(g.v[0], g.v[1], 0, 4, 2, 6),
+         b = __builtin_shufflevector(g.v[0], g.v[1], 1, 5, 3, 7);
+  Vector c = __builtin_shufflevector(g.v[2], g.v[3], 0, 4, 2, 6),
+         d = __builtin_shufflevector(g.v[2], g.v[3], 1, 5, 3, 7);
+  g.v[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+  g.v[1] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+  g.v[2] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+  g.v[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
+}
+
+// Sorts the columns of a group if they are bitonic.
+inline void MergeColumns(Group& g) {
+  Exchange(g.v[0], g.v[2]);
+  Exchange(g.v[1], g.v[3]);
+  Exchange(g.v[0], g.v[1]);
+  Exchange(g.v[2], g.v[3]);
+}
+
+// Sorts each vector of a group if it is bitonic.
+inline void MergeVectors(Group& g) {
+  Transpose(g);
+  MergeColumns(g);
+  Transpose(g);
+}
+
+inline void SortGroup(Group& g) {
+  MergeColumns(g);
+  Exchange(g.v[1], g.v[2]);
+  Transpose(g);  // vectors are sorted
+  ExchangeMirrored(g.v[0], g.v[1]);
+  ExchangeMirrored(g.v[2], g.v[3]);
+  MergeVectors(g);  // halves are
+  ExchangeMirrored(g.v[0], g.v[3]);
+  ExchangeMirrored(g.v[1], g.v[2]);
+  Exchange(g.v[0], g.v[1]);
+  Exchange(g.v[2], g.v[3]);
+  MergeVectors(g);
+}
+
+inline Group LoadGroup(const int64_t* numbers) {
+  Group g;
+  for (int64_t i = 0; i < kVectors; ++i) g.v[i] = Load(numbers + i * kLanes);
+  return g;
+}
+
+inline void StoreGroup(const Group& g, int64_t* numbers) {
+  for (int64_t i = 0; i < kVectors; ++i) Store(g.v[i], numbers + i * kLanes);
+}
+
+// Compares runs of `half` numbers, which are sorted, with the run behind, from its end.
+void ExchangeRuns(int64_t* numbers, int64_t count, int64_t half) {
+  for (int64_t run = 0; run + half < count; run += 2 * half) {
+    int64_t last = run + 2 * half - kLanes;
+    for (int64_t i = last < count ? 0 : last - (count - kLanes); i < half; i += kLanes) {
+      Vector a = Load(numbers + run + i), b = Load(numbers + last - i);
+      ExchangeMirrored(a, b);
+      Store(a, numbers + run + i);
+      Store(b, numbers + last - i);
+    }
+  }
+}
+
+// Compares numbers `distance` apart in blocks of twice as many.
+void ExchangeApart(int64_t* numbers, int64_t count, int64_t distance) {
+  for (int64_t block = 0; block + distance < count; block += 2 * distance) {
+    int64_t end = block + 2 * distance < count ? block + distance : count - distance;
+    for (int64_t i = block; i < end; i += kLanes) {
+      Vector a = Load(numbers + i), b = Load(numbers + i + distance);
+      Exchange(a, b);
+      Store(a, numbers + i);
+      Store(b, numbers + i + distance);
+    }
+  }
+}
+
+// Sorts numbers[0, count). REQUIRES: HasSortNetwork(); count is a multiple of kGroup.
+void SortNumbers(int64_t* numbers, int64_t count) {
+  for (int64_t i = 0; i < count; i += kGroup) {
+    Group g = LoadGroup(numbers + i);
+    SortGroup(g);
+    StoreGroup(g, numbers + i);
+  }
+  for (int64_t half = kGroup; half < count; half *= 2) {
+    ExchangeRuns(numbers, count, half);
+    for (int64_t distance = half / 2; distance >= kGroup; distance /= 2) ExchangeApart(numbers, count, distance);
+    for (int64_t i = 0; i < count; i += kGroup) {
+      Group g = LoadGroup(numbers + i);
+      MergeColumns(g);
+      MergeVectors(g);
+      StoreGroup(g, numbers + i);
+    }
+  }
+}
+
+// Sorts n keys, and the numbers that move with them, by as many upper bits of the keys' distances from the least as fit
+// beside an index. Returns how many lower bits were left out. `scratch` has room for 2 * n numbers.
+int SortByNetwork(int64_t* keys, int64_t* places, int64_t* scratch, int64_t n) {
+  int64_t few[kGroup];
+  int64_t *numbers = n < kGroup ? few : scratch, *moved = scratch + n;
+  int64_t least = keys[0], most = keys[0];
+  for (int64_t i = 1; i < n; ++i) {
+    least = std::min(least, keys[i]);
+    most = std::max(most, keys[i]);
+  }
+  const int bits = std::bit_width(static_cast<uint64_t>(most) - static_cast<uint64_t>(least));
+  const int dropped = std::max(bits - kHalfBits, 0);
+  constexpr uint64_t kSign = uint64_t{1} << 63;  // the network compares signed numbers
+  for (int64_t i = 0; i < n; ++i) {
+    uint64_t distance = (static_cast<uint64_t>(keys[i]) - static_cast<uint64_t>(least)) >> dropped;
+    numbers[i] = static_cast<int64_t>((distance << kHalfBits | static_cast<uint64_t>(i)) ^ kSign);
+  }
+  const int64_t count = (n + kGroup - 1) / kGroup * kGroup;
+  std::fill(numbers + n, numbers + count, std::numeric_limits<int64_t>::max());
+  SortNumbers(numbers, count);
+  for (int64_t i = 0; i < n; ++i) moved[i] = places[static_cast<uint64_t>(numbers[i]) & kHalf];
+  std::copy(moved, moved + n, places);
+  if (dropped > 0) {
+    for (int64_t i = 0; i < n; ++i) moved[i] = keys[static_cast<uint64_t>(numbers[i]) & kHalf];
+    std::copy(moved, moved + n, keys);
+    return dropped;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    uint64_t distance = (static_cast<uint64_t>(numbers[i]) ^ kSign) >> kHalfBits;
+    keys[i] = static_cast<int64_t>(static_cast<uint64_t>(least) + distance);
+  }
+  return 0;
+}
+
+#pragma clang attribute pop
+
+#else
+
+bool HasSortNetwork() { return false; }
+
+int SortByNetwork(int64_t*, int64_t*, int64_t*, int64_t) { RVM_UNREACHABLE("a CPU without the network"); }
+
+#endif
+
+// ---- rows of keys -----------------------------------------------------------------------
 
 constexpr int64_t kFew = 32;
 constexpr int kMaxDigitBits = 11;
@@ -15,8 +209,8 @@ constexpr int kDigitBits = 8;  // where all bits are sorted by: most digits that
 // Bits that are sorted by beyond those of n: few keys then have the same upper bits as another.
 constexpr int kSpareBits = 7;
 constexpr int64_t kSamples = 16;  // pairs of neighbours by which rows are judged
-constexpr int kHalfBits = 32;     // of a number that holds a part of a key and a part of where it was
-constexpr uint64_t kHalf = (uint64_t{1} << kHalfBits) - 1;
+// Keys of rows that a network sorts. Insertion is faster for fewer, digits for more.
+constexpr int64_t kMinNetwork = 9, kMaxNetwork = 2048;
 // Keys between two looks at the flag: some tens of microseconds.
 constexpr int64_t kChunk = 16384;
 // The fewest keys that OrderFirstKeys gathers before it sorts by digits, whose fixed cost is that of hundreds of keys.
@@ -212,10 +406,15 @@ bool SortByAllBits(Block block, int64_t n, const Span& span, const volatile int3
          });
 }
 
-// Sorts the first n keys: by their upper bits, then by insertion if these tell most keys apart, else by all bits.
+// Sorts the first n keys: in a network, or by their upper bits, then by insertion if these tell most keys apart, else
+// by all bits.
 bool Sort(const Block& block, int64_t n, const volatile int32_t* stop) {
   if (IsSorted(block.keys, n, stop)) return true;
-  if (n <= kFew) {
+  if (n >= kMinNetwork && n <= kMaxNetwork && HasSortNetwork()) {
+    int dropped = SortByNetwork(block.keys, block.places, block.free_keys, n);
+    if (dropped == 0 || SortNearlySorted(block, n, stop)) return !IsSet(stop);
+    if (IsSet(stop)) return false;
+  } else if (n <= kFew) {
     for (int64_t i = 1; i < n; ++i) Insert(block, i);
     return !IsSet(stop);
   }

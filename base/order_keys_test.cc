@@ -43,7 +43,7 @@ void Check(const std::vector<int64_t>& keys) {
 
 TEST(OrderKeysTest, IsStableAtEveryLengthAndSpread) {
   std::mt19937_64 random(1);
-  for (size_t n : {0, 1, 2, 5, 31, 32, 33, 64, 1000, 5000}) {
+  for (size_t n : {0, 1, 2, 5, 8, 9, 15, 16, 17, 31, 32, 33, 48, 64, 100, 177, 1000, 2048, 2049, 5000}) {
     for (int bits : {1, 3, 8, 9, 24, 32, 33, 64}) {
       std::vector<int64_t> keys(n);
       for (int64_t& key : keys) key = static_cast<int64_t>(random()) >> (64 - bits);
