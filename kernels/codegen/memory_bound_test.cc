@@ -196,6 +196,100 @@ TEST(MemoryBoundTest, RangesOfMinimaAndSelections) {
     EXPECT_EQ(schedule::Describe(kernel.schedule), "loops 11x47: padded [in 9 ranges]");
 }
 
+// Loops along which lines are read again lie inside, behind those along which other lines are.
+TEST(MemoryBoundTest, AxesThatReadAgainMoveInside) {
+  Tensor x = Input(0, "x", kFloat32, {Dim(300), Dim(301)});
+  Tensor tiled =
+      ComputeTensor("tiled", kFloat32, {Dim(2), Dim(300), Dim(301)}, [&](Indices i) { return x({i[1], i[2]}); });
+  for (const ScheduledKernel& kernel : CheckOnTargets({"tile", {x}, {tiled}}, {.threads = true}))
+    EXPECT_EQ(schedule::Describe(kernel.schedule), "loops 300x2x301: tiled");
+  Tensor image = Input(0, "image", kFloat32, {Dim(5), Dim(186), Dim(206)});
+  auto deep = [&](int64_t block) {
+    return ComputeTensor(
+        "deep", kFloat32, {Dim(block * block * 5), Dim(186 / block), Dim(206 / block)}, [=](Indices i) {
+          Expr place = te::Binary(BinaryOp::kFloorDivide, i[0], te::Index(5));
+          return image({te::Binary(BinaryOp::kFloorMod, i[0], te::Index(5)),
+                        i[1] * te::Index(block) + te::Binary(BinaryOp::kFloorDivide, place, te::Index(block)),
+                        i[2] * te::Index(block) + te::Binary(BinaryOp::kFloorMod, place, te::Index(block))});
+        });
+  };
+  for (const ScheduledKernel& kernel : CheckOnTargets({"deep", {image}, {deep(2)}}, {.threads = true}))
+    EXPECT_EQ(schedule::Describe(kernel.schedule), "loops 5x2x93x2x103: deep");
+}
+
+struct Pooling {
+  Dim rows, columns;
+  int64_t window, stride, dilation, before, after;
+};
+
+// A fold over windows of the two last axes, whose places beyond the edges are the identity.
+Tensor Pooled(ReduceOp op, const Tensor& x, const Pooling& p, DataType wide, const Expr& outside) {
+  auto count = [&](const Dim& extent) {
+    return FloorDiv(extent + (p.before + p.after - (p.window - 1) * p.dilation - 1), p.stride) + 1;
+  };
+  Dims dims = {x.dims()[0], count(p.rows), count(p.columns)};
+  Dim extents[] = {p.window, p.window};
+  return ComputeTensor("pooled", wide, dims, [&](Indices o) {
+    return te::Reduce(op, extents, [&](Indices r) {
+      std::vector<Expr> at = {o[0]};
+      Expr inside;
+      for (size_t i = 0; i < 2; ++i) {
+        at.push_back(o[i + 1] * te::Index(p.stride) + r[i] * te::Index(p.dilation) - te::Index(p.before));
+        Expr fits = te::Binary(BinaryOp::kAnd, te::Binary(BinaryOp::kGreaterEqual, at.back(), te::Index(0)),
+                               te::Binary(BinaryOp::kLess, at.back(), te::DimValue(i == 0 ? p.rows : p.columns)));
+        inside = inside ? te::Binary(BinaryOp::kAnd, inside, fits) : fits;
+      }
+      return te::Select(inside, te::Cast(wide, x(at)), outside);
+    });
+  });
+}
+
+// Rows and columns of odd extents, shorter than a vector or longer than a block, and edges that hold whole windows.
+TEST(MemoryBoundTest, FoldsOverWindows) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  Dim m = Dim::Var(1, "m"), n = Dim::Var(2, "n");
+  const Pooling cases[] = {{19, 37, 3, 2, 1, 1, 1}, {7, 7, 3, 1, 1, 1, 1},   {5, 300, 2, 2, 1, 0, 0},
+                           {9, 41, 5, 3, 1, 2, 2},  {12, 30, 3, 1, 2, 2, 2}, {12, 31, 3, 2, 2, 2, 1},
+                           {4, 2, 3, 1, 1, 1, 1},   {6, 9, 3, 1, 1, 4, 4},   {3, 1300, 4, 1, 1, 0, 3},
+                           {11, 13, 7, 4, 1, 3, 3}, {m, n, 3, 2, 1, 1, 1},   {m, n, 2, 1, 1, 0, 1}};
+  Sample sample(15);
+  for (const Pooling& p : cases) {
+    for (DataType dtype : {kFloat32, kFloat64, kFloat16, kInt8}) {
+      Tensor x = Input(0, "x", dtype, {Dim(3), p.rows, p.columns});
+      Tensor folded[] = {
+          Pooled(ReduceOp::kMaximum, x, p, dtype,
+                 dtype.is_float() ? te::FloatConst(dtype, -infinity) : te::IntConst(dtype, -128)),
+          Pooled(ReduceOp::kSum, x, p, dtype == kInt8 ? kInt32 : dtype, te::Const(dtype == kInt8 ? kInt32 : dtype, 0))};
+      for (const Tensor& y : folded) {
+        if (!sample.Takes()) continue;
+        CheckOptions options{.threads = true};
+        if (p.rows == m) options.symbol_values = {{1, 2}, {8, 8}, {5, 33}, {17, 1}};
+        for (const ScheduledKernel& kernel : CheckOnTargets({"pool", {x}, {y}}, options))
+          EXPECT_EQ(kernel.schedule.nests.back().form, schedule::NestForm::kWindows)
+              << schedule::Describe(kernel.schedule);
+      }
+    }
+  }
+}
+
+// Other values of the nest: what follows the fold, and what is folded, in the memory of an argument.
+TEST(MemoryBoundTest, FoldsOverWindowsOfWhatIsComputed) {
+  const Pooling p{17, 29, 3, 1, 1, 1, 1};
+  Tensor x = Input(0, "x", kFloat32, {Dim(3), p.rows, p.columns}),
+         z = Input(1, "z", kFloat32, {Dim(3), p.rows, p.columns});
+  Tensor positive = ComputeTensor("positive", kFloat32, x.dims(), [&](Indices i) {
+    return te::Binary(BinaryOp::kMaximum, x({i[0], i[1], i[2]}), te::Const(kFloat32, 0));
+  });
+  Tensor folded = Pooled(ReduceOp::kMaximum, positive, p, kFloat32,
+                         te::FloatConst(kFloat32, -std::numeric_limits<double>::infinity()));
+  Tensor sum = ComputeTensor("sum", kFloat32, x.dims(), [&](Indices i) {
+    return folded({i[0], i[1], i[2]}) * te::Const(kFloat32, 0.5) + z({i[0], i[1], i[2]});
+  });
+  for (const ScheduledKernel& kernel : CheckOnTargets({"computed", {x, z}, {sum}}, {.threads = true}))
+    EXPECT_EQ(schedule::Describe(kernel.schedule),
+              "loops 51x29: positive; windows 3x17x29: pooled, sum [3 steps by 1]");
+}
+
 // Results that are larger than the caches: rows that begin anywhere, and results in the place of an argument.
 TEST(MemoryBoundTest, LargeResultsBypassTheCaches) {
   Dim m = Dim::Var(1, "m"), n = Dim::Var(2, "n");

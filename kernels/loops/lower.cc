@@ -69,6 +69,7 @@ Program LowerNest(const Schedule& schedule, const LoopNest& nest) {
       break;
     }
     case NestForm::kColumns:
+    case NestForm::kWindows:
     case NestForm::kTiles: RVM_UNREACHABLE("a nest for a CPU");
   }
   return b.Take(Blocks(nest));

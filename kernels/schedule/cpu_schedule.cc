@@ -10,11 +10,13 @@
 #include "kernels/schedule/axis_ranges.h"
 #include "kernels/schedule/factor_copies.h"
 #include "kernels/schedule/few_rows.h"
+#include "kernels/schedule/loop_order.h"
 #include "kernels/schedule/merge_axes.h"
 #include "kernels/schedule/split_axes.h"
 #include "kernels/schedule/tile_planner.h"
 #include "kernels/schedule/transposition.h"
 #include "kernels/schedule/unrolled_axes.h"
+#include "kernels/schedule/windows.h"
 
 namespace rvm::schedule {
 namespace {
@@ -129,6 +131,8 @@ void PlanForCpu(Schedule& schedule) {
         if (copies) WidenBroadcast(schedule, nests, nest);
         std::optional<LoopNest> copy = copies ? MakeRowPanels(schedule, nest) : std::nullopt;
         if (copy) nests.push_back(Copying(*std::move(copy)));
+      } else if (nest.windows = FindWindows(*schedule.pool, nest.axes, *nest.reduction()); nest.windows) {
+        nest.form = NestForm::kWindows;
       } else if (ReducesByColumns(nest)) {
         nest.form = NestForm::kColumns;
         nest.column_block = kColumnBlock;
@@ -137,6 +141,7 @@ void PlanForCpu(Schedule& schedule) {
     } else if (nest.transposed = TransposedAxis(nest); nest.transposed) {
       nest.form = NestForm::kTransposed;
     } else if (any_order && !UnrollAxes(*schedule.pool, nest)) {
+      OrderAxes(*schedule.pool, nest);
       PlanAxisRanges(nest);
     }
     nests.push_back(std::move(nest));

@@ -12,6 +12,7 @@
 
 #include "kernels/schedule/block.h"
 #include "kernels/schedule/tile.h"
+#include "kernels/schedule/windows.h"
 #include "kernels/te/expr_pool.h"
 #include "kernels/te/tensor.h"
 
@@ -27,6 +28,7 @@ struct NestTensor {
 enum class NestForm : uint8_t {
   kPositions,   // one position at a time; the innermost axis is vectorised
   kColumns,     // a reduction of `column_block` positions of the innermost axis at a time
+  kWindows,     // on a CPU: a fold over windows, in two steps; see `windows`
   kTransposed,  // square blocks, computed along another axis than they are stored along
   kTiles,       // a sum of products in register tiles; see `tile`
   kTeams,       // on a GPU: a reduction by several threads for each position; see `team`
@@ -80,6 +82,7 @@ struct LoopNest {
   NestForm form = NestForm::kPositions;
   int64_t column_block = 0;          // kColumns
   int64_t rows_at_once = 1;          // kColumns: rows folded per iteration, with the accumulators in registers
+  std::optional<Windows> windows;    // kWindows: how tensors[0] is computed; the others are its epilogue
   std::optional<size_t> transposed;  // kTransposed: the axis that reads run along
   int64_t elements_per_thread = 1;   // kPositions, on a GPU: adjacent positions of the last axis
   std::vector<Replica> replicas;     // kPositions: what a position computes; empty: one element of each tensor
@@ -89,7 +92,7 @@ struct LoopNest {
   std::vector<te::Expr> unswitched;
   std::optional<StreamedStores> streamed;  // kPositions, on a CPU: of the last tensor
   Dim work;                                // on a CPU: an estimate, in additions
-  std::optional<Tile> tile;                // kTiles: how tensors[0] is computed; the others are its epilogue
+  std::optional<Tile> tile;                // kTiles: likewise
   std::optional<Team> team;                // kTeams: likewise
   std::optional<BlockTile> block_tile;     // kBlockTiles: likewise
   std::optional<NestUpdate> update;        // kPositions: likewise

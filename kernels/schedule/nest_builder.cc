@@ -237,6 +237,9 @@ void NestBuilder::CollectFrom(const Tensor& root, absl::flat_hash_set<const Tens
       if (node->kind == ExprKind::kRead) reads.push_back(node->tensor);
     }
     if (IsUpdated(t)) reads.push_back(t->update->base);
+    // Reductions come last, so that what finishes one finds all else that it reads before its nest, and joins it.
+    std::stable_partition(reads.begin(), reads.end(),
+                          [](const Tensor& read) { return read->kind != TensorKind::kCompute || !IsReduce(read); });
     std::reverse(reads.begin(), reads.end());
     path.emplace_back(t, std::move(reads));
   };

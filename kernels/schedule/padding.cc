@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "kernels/schedule/rewrite_tensors.h"
+#include "kernels/schedule/windows.h"
 #include "kernels/te/expr_pool.h"
 
 namespace rvm::schedule {
@@ -116,6 +118,47 @@ bool IsDepthwise(const TensorNode& tensor, const std::vector<Expr>& at) {
   return true;
 }
 
+// Returns whether the tensor, where its readers compute it, and what it reads in turn, read others only at the position
+// that is computed, without choices.
+bool IsElementwise(const Tensor& root) {
+  absl::flat_hash_set<const TensorNode*> seen;
+  std::vector<Tensor> open = {root};
+  while (!open.empty()) {
+    const Tensor tensor = std::move(open.back());
+    open.pop_back();
+    bool is_stored = tensor->kind != te::TensorKind::kCompute || tensor->is_stored || tensor->self ||
+                     tensor->is_ordered || tensor->body->kind == ExprKind::kReduce;
+    if (is_stored || !seen.insert(tensor.get()).second) continue;
+    for (const ExprNode* node : te::Postorder({tensor->body})) {
+      if (node->kind == ExprKind::kSelect) return false;
+      if (node->kind != ExprKind::kRead) continue;
+      for (const Expr& index : node->operands) {
+        bool is_last = &index == &node->operands.back();
+        bool is_along = index->kind == ExprKind::kIndex && index->index.id == tensor->axes.back().id;
+        if (index->kind != ExprKind::kIndex && index->kind != ExprKind::kIntConst) return false;
+        if (is_along && !is_last) return false;
+      }
+      open.push_back(node->tensor);
+    }
+  }
+  return true;
+}
+
+// Returns whether the reduction folds windows along rows of a tensor, without a padded copy.
+bool FoldsRows(te::ExprPool& pool, const TensorNode& tensor, const ExprNode& reduce) {
+  std::optional<Windows> windows = FindWindows(pool, tensor.axes, reduce);
+  if (!windows) return false;
+  for (const ExprNode* node : te::Postorder({windows->value})) {
+    if (node->kind != ExprKind::kRead) continue;
+    for (const Expr& index : node->operands) {
+      bool is_last = &index == &node->operands.back();
+      if (te::Stride(index, windows->place.id) != int64_t{is_last}) return false;
+    }
+    if (!IsElementwise(node->tensor)) return false;
+  }
+  return true;
+}
+
 class PaddingHoister {
  public:
   explicit PaddingHoister(const Target& target) : target_(target) {}
@@ -131,6 +174,7 @@ class PaddingHoister {
     if (tensor->body->kind != ExprKind::kReduce) return tensor;
     te::Rewrite same, padded;
     Expr body = pool_.Copy(tensor->body, same);  // in which equal windows are one node
+    if (FoldsRows(pool_, *tensor, *body)) return tensor;
     for (const ExprNode* node : te::Postorder({body->operands[0]})) {
       if (node->kind != ExprKind::kSelect) continue;
       if (Expr read = PaddedRead(*node, *tensor)) padded.done.emplace(node, read);

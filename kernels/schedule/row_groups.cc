@@ -43,9 +43,17 @@ std::optional<Dim> RowSize(const Tensor& tensor, const IndexVar& axis) {
   return std::nullopt;
 }
 
+// Returns false if another axis than the first one stores farther apart.
+bool StoresByRows(const LoopNest& nest) {
+  int64_t rows = te::Stride(nest.store_offset, nest.axes[0].id).value_or(0);
+  return rows == 0 || std::none_of(nest.axes.begin() + 1, nest.axes.end(), [&](const IndexVar& axis) {
+           return te::Stride(nest.store_offset, axis.id).value_or(0) > rows;
+         });
+}
+
 bool MayShareRows(const LoopNest& nest) {
   const Tensor& first = nest.tensors[0].tensor;
-  if (nest.axes.empty() || first->self || nest.update) return false;
+  if (nest.axes.empty() || first->self || nest.update || !StoresByRows(nest)) return false;
   if (first->is_ordered && RowSize(first, nest.axes[0]) != te::OrderedRowSize(first)) return false;
   // Tiles whose outermost loop is the first axis, as of a depthwise convolution, run behind the nest that pads their
   // image. A group is divided among threads by rows, so there must be enough of them.
@@ -55,7 +63,8 @@ bool MayShareRows(const LoopNest& nest) {
   }
   if (nest.form == NestForm::kTeams) return nest.team->are_neighbours;
   // The others run blocks of their first axis that are no rows.
-  return nest.form == NestForm::kPositions || (nest.form == NestForm::kColumns && nest.axes.size() > 1);
+  bool has_blocks = nest.form == NestForm::kColumns || nest.form == NestForm::kWindows;
+  return nest.form == NestForm::kPositions || (has_blocks && nest.axes.size() > 1);
 }
 
 class Grouper {

@@ -96,6 +96,7 @@ std::string KindOf(const LoopNest& nest) {
   switch (nest.form) {
     case NestForm::kPositions: return nest.reduction() != nullptr ? "reduce" : "loops";
     case NestForm::kColumns: return "columns";
+    case NestForm::kWindows: return "windows";
     case NestForm::kTransposed: return "transposed";
     case NestForm::kTiles: return "tiles";
     case NestForm::kTeams: return "teams";
@@ -125,6 +126,7 @@ std::string DescribeNests(std::span<const LoopNest> nests, bool has_rows = false
     if (nest.column_block > 0) {
       absl::StrAppend(out, " [blocks of ", nest.column_block, ", ", nest.rows_at_once, " rows at once]");
     }
+    if (nest.windows) absl::StrAppend(out, " [", nest.windows->steps, " steps by ", nest.windows->stride, "]");
     if (!nest.unswitched.empty()) absl::StrAppend(out, " [unswitched by ", nest.unswitched.size(), "]");
     if (nest.streamed) absl::StrAppend(out, " [streamed", nest.streamed->is_known() ? "" : " if large", "]");
     if (nest.limit) absl::StrAppend(out, " [if ", nest.limit->rows.ToString(), " > ", nest.limit->few, "]");

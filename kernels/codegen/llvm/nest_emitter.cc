@@ -17,6 +17,7 @@
 #include "kernels/codegen/llvm/team_emitter.h"
 #include "kernels/codegen/llvm/tile_emitter.h"
 #include "kernels/codegen/llvm/transpose_emitter.h"
+#include "kernels/codegen/llvm/window_emitter.h"
 #include "kernels/schedule/block_tile_planner.h"
 #include "kernels/schedule/gpu_schedule.h"
 #include "kernels/schedule/nest_cost.h"
@@ -534,6 +535,18 @@ EmittedNest NestEmitter::Run(const std::string& name, NestUnits units) {
       size_t outer = nest_.axes.size() - 1;
       EmitAxes(0, outer, [&] {
         outer == 0 ? EmitColumns(begin_, end_) : EmitColumns(b_.getInt64(0), e_.EmitExtent(nest_.axes.back().extent));
+      });
+      break;
+    }
+    case NestForm::kWindows: {
+      size_t outer = nest_.axes.size() - 1;
+      EmitAxes(0, outer, [&] {
+        Value *first = outer == 0 ? begin_ : b_.getInt64(0), *last = outer == 0 ? end_ : nullptr;
+        if (last == nullptr) last = e_.EmitExtent(nest_.axes.back().extent);
+        EmitWindows({b_, e_, schedule_.target, nest_, first, last, cancel_, group_}, [&](Value* folded) {
+          Finish(nest_.tensors[0], folded);
+          FinishRest();
+        });
       });
       break;
     }
