@@ -34,7 +34,8 @@ void PrintHelp() {
     std::cout << "  relayvm " << verb->name << std::string(9 - verb->name.size(), ' ') << verb->summary << '\n';
   }
   std::cout << "  relayvm version  print the version\n"
-               "  relayvm help     how to use a verb: `relayvm help compile`\n\n"
+               "  relayvm help     how to use a verb: `relayvm help compile`\n"
+               "  python -m relayvm compare  find the first node of a model that differs elsewhere\n\n"
                "A first program:\n"
                "  echo 'def @main(%x: int32) -> int32 { %x * %x }' > square.relay\n"
                "  relayvm run square.relay 12\n\n"
@@ -49,6 +50,11 @@ void PrintVerbHelp(const Verb& verb) {
 }
 
 absl::Status UnknownVerb(const std::string& name) {
+  if (name == "compare") {
+    return absl::InvalidArgumentError(
+        "`compare` is a verb of the Python package, which runs the other implementation, too; expected "
+        "`python -m relayvm compare MODEL`");
+  }
   std::vector<std::string_view> names = {"help", "version"};
   for (const Verb* verb : kVerbs) names.push_back(verb->name);
   std::string near = DidYouMean(name, names);
