@@ -210,7 +210,7 @@ constexpr int kDigitBits = 8;  // where all bits are sorted by: most digits that
 constexpr int kSpareBits = 7;
 constexpr int64_t kSamples = 16;  // pairs of neighbours by which rows are judged
 // Keys of rows that a network sorts. Insertion is faster for fewer, digits for more.
-constexpr int64_t kMinNetwork = 9, kMaxNetwork = 2048;
+constexpr int64_t kMinNetwork = 9, kMaxNetwork = 1024;
 // Keys between two looks at the flag: some tens of microseconds.
 constexpr int64_t kChunk = 16384;
 // The fewest keys that OrderFirstKeys gathers before it sorts by digits, whose fixed cost is that of hundreds of keys.

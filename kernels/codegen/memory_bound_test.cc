@@ -203,6 +203,13 @@ TEST(MemoryBoundTest, AxesThatReadAgainMoveInside) {
       ComputeTensor("tiled", kFloat32, {Dim(2), Dim(300), Dim(301)}, [&](Indices i) { return x({i[1], i[2]}); });
   for (const ScheduledKernel& kernel : CheckOnTargets({"tile", {x}, {tiled}}, {.threads = true}))
     EXPECT_EQ(schedule::Describe(kernel.schedule), "loops 300x2x301: tiled");
+  Tensor other = Input(1, "other", kFloat32, {Dim(300), Dim(301)});
+  Tensor stacked = ComputeTensor("stacked", kFloat32, {Dim(2), Dim(300), Dim(301)}, [&](Indices i) {
+    Expr is_first = te::Binary(BinaryOp::kLess, i[0], te::Index(1));
+    return te::Select(is_first, x({i[1], i[2]}), other({i[1], i[2]}));
+  });
+  for (const ScheduledKernel& kernel : CheckOnTargets({"stack", {x, other}, {stacked}}, {}))
+    EXPECT_EQ(kernel.schedule.nests[0].axes[0].extent, Dim(2)) << schedule::Describe(kernel.schedule);
   Tensor image = Input(0, "image", kFloat32, {Dim(5), Dim(186), Dim(206)});
   auto deep = [&](int64_t block) {
     return ComputeTensor(
@@ -242,6 +249,15 @@ Tensor Pooled(ReduceOp op, const Tensor& x, const Pooling& p, DataType wide, con
       return te::Select(inside, te::Cast(wide, x(at)), outside);
     });
   });
+}
+
+// Sums of few rows of a matrix, by column, are no windows of its places.
+TEST(MemoryBoundTest, ColumnsAreNoWindows) {
+  for (int64_t columns : {3, 32}) {
+    Tensor x = Input(0, "x", kFloat32, {Dim(32), Dim(columns)});
+    for (const ScheduledKernel& kernel : CheckOnTargets({"sum", {x}, {Reduced(ReduceOp::kSum, x, 0, kFloat32)}}, {}))
+      EXPECT_EQ(kernel.schedule.nests[0].form, schedule::NestForm::kColumns) << schedule::Describe(kernel.schedule);
+  }
 }
 
 // Rows and columns of odd extents, shorter than a vector or longer than a block, and edges that hold whole windows.

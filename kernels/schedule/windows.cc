@@ -23,6 +23,8 @@ using te::IndexVar;
 constexpr int64_t kMaxSteps = 64;
 // The greatest distance of neighbouring windows: vectors of them are picked from so many vectors of places.
 constexpr int64_t kMaxStride = 4;
+// Places between the steps of windows are of use for other windows; a row of few would have too many.
+constexpr int64_t kMaxDilation = 8;
 
 bool IsIdentity(const ExprNode& reduce, const Expr& e) {
   int64_t identity = FoldIdentity(reduce.reduce, e->dtype);
@@ -42,8 +44,10 @@ class WindowFinder {
   std::optional<Windows> Run() {
     if (!FindSlides() || slides_.empty()) return std::nullopt;
     result_.steps = step_.extent.constant();
-    // Places between windows would be of no use.
+    // Places between windows would be of no use. Columns of a matrix, whose rows are the steps, share no place.
     if (result_.stride > std::min(kMaxStride, result_.reach() + 1)) return std::nullopt;
+    if (result_.dilation >= std::min(kMaxDilation + 1, window_.extent.AsConst().value_or(kMaxDilation + 1)))
+      return std::nullopt;
     // Windows side by side in one row are short rows, which are folded one by one.
     if (result_.stride > result_.reach() && reduce_.axes.size() == 1) return std::nullopt;
     const Dim places = window_.extent * result_.stride + (step_.extent - 1) * result_.dilation;
