@@ -34,7 +34,7 @@ int64_t BytesBehind(const LoopNest& nest, size_t number, const ExprNode& read) {
 bool ReadsAgain(const LoopNest& nest, size_t number) {
   bool is_much = false;
   for (const ExprNode* node : te::Postorder(Values(nest))) {
-    // What the axis selects is not read at its other positions.
+    // A tensor that the axis selects is not read at its other positions.
     if (node->kind == ExprKind::kSelect && te::DependsOn(node->operands[0], nest.axes[number].id)) return false;
     if (node->kind != ExprKind::kRead) continue;
     std::optional<int64_t> near = te::Stride(node->operands[0], nest.axes[number].id),
