@@ -25,7 +25,8 @@ NAME = "relayvm"
 VERSION = wheels.version()
 PROGRAMS = {"relayvm": wheels.built("//tools/relayvm:relayvm"),
             "relayvm-run": wheels.built("//tools/relayvm_runtime:relayvm-run")}
-LIBRARIES = {"relayvm": wheels.built(wheels.RUNTIME.targets[0]), "relayvm_compiler": wheels.built(wheels.COMPILER.targets[0])}
+LIBRARIES = {"relayvm": wheels.built(wheels.RUNTIME.targets[0]),
+             "relayvm_compiler": wheels.built("//capi/compiler:librelayvm_compiler.so.1")}
 TRITON = "//integrations/triton:libtriton_relayvm.so"
 DEBIAN_LIB = "lib/x86_64-linux-gnu"
 
