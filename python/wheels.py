@@ -172,7 +172,7 @@ def runtime(machine):
 
 
 RUNTIME = runtime(Host())
-COMPILER = Wheel("compiler", "relayvm", "relayvm", ["//capi/compiler:wheel/librelayvm_compiler.so.1"],
+COMPILER = Wheel("compiler", "relayvm", "relayvm", ["//capi/compiler:librelayvm_compiler.so.1"],
                  "Compiles and runs Relay programs", ["relayvm-runtime", "tqdm>=4.66"],
                  {"torch_dynamo_backends": {"relayvm": "relayvm.torch:backend"},
                   "pygments.lexers": {"relay": "relayvm_pygments:RelayLexer"}},

@@ -142,7 +142,7 @@ class Build:
 
         def load(file, *names):
             """Our own macros; rules of others are not for C++."""
-            if file.startswith(("//base", "//capi")):
+            if file.startswith(("//base", "//capi", "//third_party")):
                 file = os.path.relpath(file[2:].replace(":", "/"), package)
             if file.startswith((":", "..")):
                 file = file.lstrip(":")

@@ -39,7 +39,7 @@ VALUES = os.path.join(tools.ROOT, "tests/embed/values.relay")
 def packages():
     """The package `relayvm`, on the libraries of this tree. The tests' own relayvm.py has the same name."""
     os.environ["RELAYVM_LIBRARY"] = tools.built("//capi:librelayvm.so.1")
-    os.environ["RELAYVM_COMPILER_LIBRARY"] = tools.built("//capi/compiler:wheel/librelayvm_compiler.so.1")
+    os.environ["RELAYVM_COMPILER_LIBRARY"] = tools.built("//capi/compiler:librelayvm_compiler.so.1")
     for folder in ("runtime", "compiler"):
         sys.path.insert(0, os.path.join(PYTHON, folder))
     own = sys.modules.pop("relayvm")

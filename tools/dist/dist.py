@@ -25,8 +25,7 @@ NAME = "relayvm"
 VERSION = wheels.version()
 PROGRAMS = {"relayvm": wheels.built("//tools/relayvm:relayvm"),
             "relayvm-run": wheels.built("//tools/relayvm_runtime:relayvm-run")}
-LIBRARIES = {"relayvm": wheels.built(wheels.RUNTIME.targets[0]),
-             "relayvm_compiler": wheels.built("//capi/compiler:librelayvm_compiler.so.1")}
+LIBRARIES = {"relayvm": wheels.built(wheels.RUNTIME.targets[0]), "relayvm_compiler": wheels.built(wheels.COMPILER.targets[0])}
 TRITON = "//integrations/triton:libtriton_relayvm.so"
 DEBIAN_LIB = "lib/x86_64-linux-gnu"
 
@@ -204,7 +203,8 @@ Description: compiler and virtual machine for Relay
 """)
     write(os.path.join(folder, "DEBIAN/triggers"), "activate-noawait ldconfig\n")
     path = os.path.join(out, f"{NAME}_{VERSION}_amd64.deb")
-    run("dpkg-deb", "--root-owner-group", "--build", folder, path, env={**os.environ, "SOURCE_DATE_EPOCH": str(date)})
+    # xz would take a minute.
+    run("dpkg-deb", "-Zzstd", "--root-owner-group", "--build", folder, path, env={**os.environ, "SOURCE_DATE_EPOCH": str(date)})
     return path
 
 
