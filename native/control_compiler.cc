@@ -47,7 +47,8 @@ constexpr std::string_view kImports[] = {
 #include "kernels/abi/machine_imports.def"
 };
 
-// Looks for values of variables, for debuggers, in each function with a line table; functions have none.
+// Passes of code generation that are left out: the one that follows variables for debuggers. It runs over each function
+// that has a line table, and these have no variables.
 const llvm::AnalysisID kLeftOut[] = {&llvm::LiveDebugValuesID};
 
 // Returns the passes that functions gain from, in less than half the time of LLVM's own pipeline. Vectorisers and the

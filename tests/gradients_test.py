@@ -151,7 +151,7 @@ class Gradients(unittest.TestCase):
         cases = [case for case in operator_cases.all_cases() if is_case(case, rules)]
         if place is not None:
             cases = one_of_each(cases, place)
-        cases = [case for group in operator_cases.by_operator(cases) for case in group[::every]]
+        cases = operator_cases.one_in(every, cases)
         with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
             batches = [pool.submit(run_batch, folder, start, cases[start:start + BATCH], form, order, flags)
                        for start in range(0, len(cases), BATCH)]

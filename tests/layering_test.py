@@ -252,6 +252,15 @@ class Layering(relayvm.TestCase):
                 self.assertLessEqual(read(f"{top}/README.md").count("\n"), 60)
 
 
+class Compiler(unittest.TestCase):
+    """LLVM comes from archives, and is not seen by libraries of devices, which load another."""
+
+    def test_has_llvm_and_exports_nothing_of_it(self):
+        for program in relayvm.COMPILER, relayvm.built("//capi/compiler:librelayvm_compiler.so.1"):
+            self.assertNotRegex(relayvm.must("ldd", program), "LLVM")
+            self.assertNotIn("llvm", relayvm.must("nm", "-DC", "--defined-only", program))
+
+
 class Runtime(unittest.TestCase):
     """What is shipped to run models: small, and nothing of the compiler in it."""
 

@@ -107,8 +107,7 @@ class Cases(unittest.TestCase):
 
     def check(self, forms, *flags, part=slice(None), every=1, runs=True):
         """Compiles the forms of these cases in batches, or of one in `every` of each operator; runs them if this CPU can."""
-        chosen = [case for group in operator_cases.by_operator(operator_cases.all_cases()[part]) for case in group[::every]]
-        cases = list(enumerate(chosen))
+        cases = list(enumerate(operator_cases.one_in(every, operator_cases.all_cases()[part])))
         wrong, count = [], 0
         with tempfile.TemporaryDirectory() as folder:
             for start in range(0, len(cases), BATCH):

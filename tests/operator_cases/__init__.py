@@ -25,3 +25,8 @@ def by_operator(cases):
     for case in cases:
         groups.setdefault(case.op, []).append(case)
     return list(groups.values())
+
+
+def one_in(every, cases):
+    """One in `every` cases of each operator, and at least one."""
+    return [case for group in by_operator(cases) for case in group[::every]]

@@ -55,6 +55,8 @@ class NestEmitter {
   void AssumeExtents();
   void ReturnIfFewRows();
   void EmitAxes(size_t axis, size_t count, llvm::function_ref<void()> body);
+  // Emits the loops around the last axis, and the body for the positions of that.
+  void EmitInnermost(llvm::function_ref<void(Value* begin, Value* end)> body);
   void EmitUpdate();
   size_t AxesOfCondition() const;
   void EmitAxis(size_t axis, size_t count, Value* begin, Value* end,
@@ -462,6 +464,12 @@ void NestEmitter::EmitReduceLoops(const ExprNode& reduce, size_t axis, FoldRows 
 }
 
 // A block of the last axis at a time, its accumulators in a local array.
+void NestEmitter::EmitInnermost(llvm::function_ref<void(Value* begin, Value* end)> body) {
+  size_t outer = nest_.axes.size() - 1;
+  EmitAxes(0, outer,
+           [&] { outer == 0 ? body(begin_, end_) : body(b_.getInt64(0), e_.EmitExtent(nest_.axes.back().extent)); });
+}
+
 void NestEmitter::EmitColumns(Value* begin, Value* end) {
   const ExprNode& reduce = *nest_.reduction();
   ReduceEmitter steps(b_, e_, reduce);
@@ -532,18 +540,12 @@ EmittedNest NestEmitter::Run(const std::string& name, NestUnits units) {
       break;
     }
     case NestForm::kColumns: {
-      size_t outer = nest_.axes.size() - 1;
-      EmitAxes(0, outer, [&] {
-        outer == 0 ? EmitColumns(begin_, end_) : EmitColumns(b_.getInt64(0), e_.EmitExtent(nest_.axes.back().extent));
-      });
+      EmitInnermost([&](Value* begin, Value* end) { EmitColumns(begin, end); });
       break;
     }
     case NestForm::kWindows: {
-      size_t outer = nest_.axes.size() - 1;
-      EmitAxes(0, outer, [&] {
-        Value *first = outer == 0 ? begin_ : b_.getInt64(0), *last = outer == 0 ? end_ : nullptr;
-        if (last == nullptr) last = e_.EmitExtent(nest_.axes.back().extent);
-        EmitWindows({b_, e_, schedule_.target, nest_, first, last, cancel_, group_}, [&](Value* folded) {
+      EmitInnermost([&](Value* begin, Value* end) {
+        EmitWindows({b_, e_, schedule_.target, nest_, begin, end, cancel_, group_}, [&](Value* folded) {
           Finish(nest_.tensors[0], folded);
           FinishRest();
         });

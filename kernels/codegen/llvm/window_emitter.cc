@@ -75,7 +75,7 @@ class WindowEmitter {
   Value* At(llvm::AllocaInst* array, Value* i) { return b_.CreateInBoundsGEP(type_, array, i); }
   Value* Limit(llvm::Intrinsic::ID id, Value* x, Value* y) { return b_.CreateBinaryIntrinsic(id, x, y); }
   llvm::Align ElementAlign() const { return llvm::Align(type_->getScalarSizeInBits() / 8); }
-  // The greatest power of two that is not greater.
+  // Returns the greatest power of two that is not greater.
   static int64_t Floor(int64_t count) { return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(count))); }
   Value* Identity() { return fold_.Initial()[0]; }
 
@@ -86,7 +86,7 @@ class WindowEmitter {
     return array;
   }
 
-  // The part of a range that has values; empty, inside of the range, if none has.
+  // Returns the part of a range that has values; empty, inside of the range, if none has.
   Range Within(const Windows::Limits& limits, Range range) {
     Range result = range;
     for (const te::Expr& begin : limits.begins)
@@ -97,7 +97,7 @@ class WindowEmitter {
     return result;
   }
 
-  // The most places of a row that have values, as far as that is known.
+  // Returns a bound on the places of a row that have values.
   int64_t KnownPlaces() {
     int64_t begin = 0, end = (block_ - 1) * windows_.stride + windows_.reach() + 1;
     if (auto windows = s_.nest.axes.back().extent.AsConst()) {
@@ -113,7 +113,7 @@ class WindowEmitter {
     return std::max<int64_t>(end - begin, 1);
   }
 
-  // The first step: the places that `count` windows from `first` on cover.
+  // Emits the first step: the places that `count` windows from `first` on cover.
   void EmitRow(Value* first, Value* count) {
     first_place_ = b_.CreateNSWMul(first, Number(windows_.stride));
     Value* places = b_.CreateNSWAdd(b_.CreateNSWMul(count, Number(windows_.stride)),
@@ -157,7 +157,8 @@ class WindowEmitter {
     EmitOverlapping(inside, std::min(lanes_, Floor(KnownPlaces())), [&](Value* place) { EmitPlace(place); });
   }
 
-  // The epilogue. Rows of few windows are vectors that overlap, unless an argument of the epilogue may be its result.
+  // Emits the epilogue. Rows of few windows are vectors that overlap, unless an argument of the epilogue may be its
+  // result.
   void EmitEnd(Value* first, Value* count) {
     int64_t windows = s_.nest.axes.back().extent.AsConst().value_or(0);
     bool overlaps = s_.independent == nullptr && windows < kFewVectors * lanes_ && windows % lanes_ != 0;
@@ -194,7 +195,7 @@ class WindowEmitter {
     EmitIfElse(b_, are_enough, vectors, [&] { each(range.begin, range.end, false); });
   }
 
-  // The fold at a place over all axes of the reduction but the last.
+  // Returns the fold at a place over all axes of the reduction but the last.
   Value* FoldPlace(Value* place) {
     e_.OpenScope();
     e_.Bind(windows_.place, place);
@@ -225,7 +226,7 @@ class WindowEmitter {
     return reduce_.reduce == te::ReduceOp::kMaximum || reduce_.reduce == te::ReduceOp::kMinimum;
   }
 
-  // The second step: vectors of windows. Lanes beyond `count` fold what is in the row, and are not read.
+  // Emits the second step: vectors of windows. Lanes beyond `count` fold what is in the row, and are not read.
   void EmitFolds(Value* count) {
     auto* places = llvm::FixedVectorType::get(type_, static_cast<unsigned>(lanes_ * windows_.stride));
     EmitLoop(b_, Number(0), count, lanes_, {}, [&](Value* first, const std::vector<Value*>&) -> std::vector<Value*> {
