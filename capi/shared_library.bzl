@@ -1,8 +1,18 @@
 """A shared library for users without Bazel: with a soname, and exporting only what a version script lists.
 
 cc_binary cannot make it: Debian's static Abseil has thread-local accesses that only fit an executable, so the library
-needs the shared one, and of that only the parts that it uses.
+needs the shared one, and of that only the parts that it uses; or it has those files of Abseil compiled anew.
 """
+
+# What a library is linked with in place of the machine's C and C++ libraries, if it names a glibc.
+_OWN_LIBSTDCXX = ["-l:libstdc++.a", "-lgcc", "-lgcc_s", "-l:libc_nonshared.a"]
+
+_GLIBC = ["-lc", "-ldl", "-lm", "-lpthread"]
+
+def _system_libraries(interface):
+    """Options and files; `interface`: the libraries of the glibc that it is to run with. Before 2.34 some functions of
+    its libc.so.6 were in libpthread.so.0 and libdl.so.2, so it names all."""
+    return ["-nodefaultlibs"] + _OWN_LIBSTDCXX + ["-Wl,--no-as-needed"] + interface if interface else []
 
 def _impl(ctx):
     roots = [dep.label for dep in ctx.attr.deps]
@@ -24,10 +34,13 @@ def _impl(ctx):
     arguments.add(ctx.file.version_script, format = "-Wl,--version-script=%s")
     arguments.add_all(["-Wl,--gc-sections,-z,relro,-z,now,-z,defs,--strip-all,--build-id=sha1", "-Wl,--disable-new-dtags,-rpath,$ORIGIN"])
     arguments.add_all(["-Wl,--whole-archive"] + whole + ["-Wl,--no-whole-archive"] + libraries)
+    if ctx.files.glibc:
+        flags = [flag for flag in flags if flag not in _GLIBC]
     arguments.add_all(["-Wl,--as-needed"] + ctx.files.shared + ctx.attr.linkopts + flags)
+    arguments.add_all(_system_libraries(ctx.files.glibc))
     ctx.actions.run(
         outputs = [output],
-        inputs = whole + libraries + ctx.files.shared + [ctx.file.version_script],
+        inputs = whole + libraries + ctx.files.shared + ctx.files.glibc + [ctx.file.version_script],
         executable = "/usr/bin/clang++-19",
         arguments = [arguments],
         mnemonic = "SharedLibrary",
@@ -40,6 +53,7 @@ shared_library = rule(
     attrs = {
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
         "deps": attr.label_list(providers = [CcInfo]),  # linked whole; theirs as far as they are used
+        "glibc": attr.label(doc = "the interface of the glibc that it is to run with; else this machine's"),
         "linkopts": attr.string_list(),
         "replaced": attr.label_list(providers = [CcInfo]),  # dependencies that are left out
         "shared": attr.label_list(allow_files = True),  # shared libraries in their place

@@ -1,7 +1,8 @@
 """Builds the wheels, without a network: bazel makes the library, this puts it and what it needs into a zip file.
 
-The libraries that not every Linux has come along beside it; its RPATH finds them there. The same tree gives the same
-bytes. As a command it makes the runtime's wheel for aarch64, whose libraries `./run build --cpu aarch64` has built:
+The libraries that not every Linux has come along beside it; its RPATH finds them there. The wheels for users need none: their
+libraries are those of //capi/manylinux. The same tree gives the same bytes. As a command it makes the runtime's wheel for
+aarch64, whose libraries `./run build --cpu aarch64` has built:
 
     python3 python/wheels.py FOLDER
 """
@@ -165,18 +166,25 @@ class Wheel:
         return os.path.basename(path)
 
 
-def runtime(machine):
-    return Wheel("runtime", "relayvm-runtime", "relayvm_runtime",
-                 ["//capi:librelayvm.so.1", "//capi:librelayvm_python_signals.so"], "Runs compiled Relay programs",
+def runtime(library, signals, machine=Host()):
+    return Wheel("runtime", "relayvm-runtime", "relayvm_runtime", [library, signals], "Runs compiled Relay programs",
                  ["numpy>=1.24"], machine=machine)
 
 
-RUNTIME = runtime(Host())
-COMPILER = Wheel("compiler", "relayvm", "relayvm", ["//capi/compiler:librelayvm_compiler.so.1"],
-                 "Compiles and runs Relay programs", ["relayvm-runtime", "tqdm>=4.66"],
+def compiler(library):
+    return Wheel("compiler", "relayvm", "relayvm", [library], "Compiles and runs Relay programs", ["relayvm-runtime", "tqdm>=4.66"],
                  {"torch_dynamo_backends": {"relayvm": "relayvm.torch:backend"},
                   "pygments.lexers": {"relay": "relayvm_pygments:RelayLexer"}},
                  modules=["relayvm_pygments.py"])
 
+
+# For this machine, from what is built here without a network.
+RUNTIME = runtime("//capi:librelayvm.so.1", "//capi:librelayvm_python_signals.so")
+COMPILER = compiler("//capi/compiler:librelayvm_compiler.so.1")
+
+# For users, whose systems may be older.
+LIBRARY, SIGNALS = "//capi/manylinux:librelayvm.so.1", "//capi/manylinux:librelayvm_python_signals.so"
+FOR_USERS = [runtime(LIBRARY, SIGNALS), compiler("//capi/manylinux:librelayvm_compiler.so.1")]
+
 if __name__ == "__main__":
-    print(os.path.join(sys.argv[1], runtime(AArch64()).build(sys.argv[1], editable=False)))
+    print(os.path.join(sys.argv[1], runtime(LIBRARY, SIGNALS, AArch64()).build(sys.argv[1], editable=False)))

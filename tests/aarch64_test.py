@@ -60,16 +60,16 @@ class Wheel(relayvm.TestCase):
         with zipfile.ZipFile(self.wheel) as archive:
             archive.extractall(self.site)
 
-    def test_it_has_the_libraries_that_it_needs(self):
-        self.assertRegex(os.path.basename(self.wheel), r"^relayvm_runtime-[\d.]+-py3-none-manylinux_2_\d+_aarch64\.whl$")
+    def test_it_needs_glibc_alone(self):
+        self.assertRegex(os.path.basename(self.wheel), r"^relayvm_runtime-[\d.]+-py3-none-manylinux_2_27_aarch64\.whl$")
         package = os.path.join(self.site, "relayvm_runtime")
         libraries = [name for name in os.listdir(package) if ".so" in name]
         self.assertIn("librelayvm.so.1", libraries)
         for library in libraries:
             described = relayvm.must("llvm-readelf-19", "-h", "-d", os.path.join(package, library))
             self.assertIn("AArch64", described)
-            needed = re.findall(r"NEEDED.*\[(.*)\]", described)
-            self.assert_none([name for name in needed if name.startswith("libabsl") and name not in libraries])
+            needed = set(re.findall(r"NEEDED.*\[(.*)\]", described))
+            self.assertLessEqual(needed, {"libgcc_s.so.1", "libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-aarch64.so.1"})
 
     @needs_qemu
     @unittest.skipUnless(os.environ.get("RELAYVM_SOAK"), "without --long no Python for aarch64 is fetched")

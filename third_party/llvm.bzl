@@ -5,7 +5,7 @@ Tests link the shared library, which takes less time and room.
 
 # Options for the linker: what `llvm-config-19 --link-static --libs x86 aarch64 nvptx passes linker bitreader bitwriter
 # target ipo objcopy` lists.
-LLVM_ARCHIVES = ["-L/usr/lib/llvm-19/lib"] + ["-lLLVM" + name for name in [
+_ARCHIVES = ["-L/usr/lib/llvm-19/lib"] + ["-lLLVM" + name for name in [
     "AArch64AsmParser",
     "AArch64CodeGen",
     "AArch64Desc",
@@ -69,4 +69,9 @@ LLVM_ARCHIVES = ["-L/usr/lib/llvm-19/lib"] + ["-lLLVM" + name for name in [
     "X86Disassembler",
     "X86Info",
     "X86TargetMCA",
-]] + ["-l:libzstd.so.1"]
+]]
+
+LLVM_ARCHIVES = _ARCHIVES + ["-l:libzstd.so.1"]
+
+# For libraries that need nothing of the system's packages.
+LLVM_ARCHIVES_AND_ZSTD = _ARCHIVES + ["-l:libzstd.a"]

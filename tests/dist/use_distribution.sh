@@ -74,10 +74,40 @@ else
 fi
 
 check "an environment" "" quietly python3 -m venv venv
-check "the wheels install" "" quietly venv/bin/pip install "$dist"/relayvm_runtime-*.whl "$dist"/relayvm-*.whl
+check "the wheels install" "" quietly venv/bin/pip install "$dist"/relayvm_runtime-*.whl "$dist"/relayvm-*.whl auditwheel
 check "Python" "[2. 4.]" venv/bin/python -c 'import numpy, relayvm
 program = relayvm.compile("def @main(%x: Tensor[(n), float32]) { %x + %x }")
 print(numpy.asarray(program(numpy.array([1, 2], dtype="float32"))))'
+tag_of_symbols() { venv/bin/auditwheel show "$1" | tr '\n' ' ' | sed -n 's/.*following platform tag: "\([^"]*\)".*/\1/p'; }
+for wheel in "$dist"/*.whl; do
+  check "the tag of ${wheel##*/}" manylinux_2_27_x86_64 tag_of_symbols "$wheel"
+  check "the name of ${wheel##*/}" py3-none-manylinux_2_27_x86_64.whl sed 's/.*-\(py3-.*\)/\1/' <<<"$wheel"
+done
+
+# The libraries of the wheels with the oldest glibc that Debian's mirrors have: 2.31, of Debian 11.
+fetch_old_glibc() {
+  mkdir -p apt/lists/partial apt/archives/partial
+  : >apt/status
+  echo "deb $(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | head -n 1) bullseye main" >apt/sources.list
+  local options=(-o Dir::Etc::SourceList="$place/apt/sources.list" -o Dir::Etc::SourceParts=- -o Dir::State="$place/apt"
+    -o Dir::State::status="$place/apt/status" -o Dir::Cache="$place/apt" -o APT::Sandbox::User=root)
+  apt-get "${options[@]}" update || return 1
+  (cd apt/archives && apt-get "${options[@]}" download libc6 libc6-dev linux-libc-dev libgcc-s1) || return 1
+  for package in apt/archives/*.deb; do dpkg-deb --extract "$package" old; done
+}
+use_old_glibc() {
+  local packages=venv/lib/python3*/site-packages
+  local libraries=$(echo $packages/relayvm_runtime/librelayvm.so.1 $packages/relayvm/librelayvm_compiler.so.1)
+  local lib=old/lib/x86_64-linux-gnu
+  check "C with the wheels' libraries" "" gcc --sysroot=old -Bold/usr/lib/x86_64-linux-gnu -Lold/usr/lib/x86_64-linux-gnu \
+    -I"$root/include" "$root/tests/dist/compile_and_run.c" $libraries -Wl,--unresolved-symbols=ignore-in-shared-libs -o old/program
+  check "C with the wheels' libraries and glibc 2.31" "[5f, 6f, 7f]" "$lib/ld-linux-x86-64.so.2" --library-path "$lib:$(echo $packages/relayvm_runtime):$(echo $packages/relayvm)" old/program
+}
+if quietly fetch_old_glibc; then
+  use_old_glibc
+else
+  echo "skipped: the mirror has no Debian 11, so the wheels' libraries do not run with its glibc"
+fi
 
 [ "$failed" = 0 ] && status=0 || status=1
 echo "$passed passed, $failed failed"

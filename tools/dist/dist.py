@@ -1,7 +1,7 @@
 """Makes what is given to users, in build/dist: a tarball, a Debian package, both wheels and the backend for Triton. `./run dist` calls it.
 
-The same commit gives the same bytes: times are those of the commit, orders are sorted. The tarball and the wheels bring
-the libraries that not every Linux with glibc 2.36 has; the Debian package depends on Debian's.
+The same commit gives the same bytes: times are those of the commit, orders are sorted. The tarball brings the libraries
+that not every Linux with glibc 2.36 has; the Debian package depends on Debian's; the wheels run from glibc 2.27 on.
 """
 
 import argparse
@@ -218,7 +218,7 @@ def main():
     os.makedirs(staging)
     os.umask(0o022)
     made = [make_tarball(out, staging, date), make_triton_tarball(out, staging, date), make_debian_package(out, staging, date),
-            *(os.path.join(out, wheel.build(out, editable=False)) for wheel in (wheels.RUNTIME, wheels.COMPILER))]
+            *(os.path.join(out, wheel.build(out, editable=False)) for wheel in wheels.FOR_USERS)]
     shutil.rmtree(staging)
     lines = []
     for path in sorted(made):
