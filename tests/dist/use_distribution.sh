@@ -94,6 +94,8 @@ fetch_old_glibc() {
   apt-get "${options[@]}" update || return 1
   (cd apt/archives && apt-get "${options[@]}" download libc6 libc6-dev linux-libc-dev libgcc-s1) || return 1
   for package in apt/archives/*.deb; do dpkg-deb --extract "$package" old; done
+  # An absolute link leads to the loader of this root.
+  ln -sf ../lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 old/lib64/ld-linux-x86-64.so.2
 }
 use_old_glibc() {
   local packages=venv/lib/python3*/site-packages
