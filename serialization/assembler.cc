@@ -250,6 +250,11 @@ class Assembler {
       List("(", ")", [&] { batch.shared.push_back(U32()); });
       batch.has_same_bits = !Accept("other_sums");
       if (Accept("adds_to")) batch.accumulator = U32();
+      auto arranged = [&] {
+        uint32_t param = U32();
+        batch.arranged.push_back({param, KernelId(Index('N'))});
+      };
+      if (Accept("arranged")) List("(", ")", arranged);
     } else if (Accept("device")) {
       Device();
     } else if (Accept("section")) {

@@ -584,7 +584,7 @@ class Decoder {
 
   void ReadBatch(ByteReader& in) {
     ReadSectionName(in, Section::kBatch);
-    uint32_t count = in.Count(17);
+    uint32_t count = in.Count(21);
     if (in.ok() && count == 0) in.Fail(in.offset(), "no variant", "no section, if it holds nothing");
     for (uint32_t i = 0; i < count && in.ok(); ++i) {
       BatchVariant& batch = executable_.batch_variants.emplace_back();
@@ -595,6 +595,11 @@ class Decoder {
       size_t at = in.offset();
       batch.has_same_bits = in.AtMost(1, in.U8(), at, "whether bits are the same") != 0;
       if (uint32_t accumulator = in.U32(); accumulator != 0) batch.accumulator = accumulator - 1;
+      uint32_t arranged = in.Count(8);
+      for (uint32_t a = 0; a < arranged && in.ok(); ++a) {
+        uint32_t param = in.U32();
+        batch.arranged.push_back({param, KernelId(in.U32())});
+      }
     }
   }
   static void ReadControlFunction(ByteReader& in, ControlCode::Function& function) {

@@ -101,6 +101,11 @@ class Disassembler {
       absl::StrAppend(&out_, "batch N", batch.kernel.value, " N", batch.variant.value, " (",
                       absl::StrJoin(batch.shared, ", "), ")", batch.has_same_bits ? "" : " other_sums");
       if (batch.accumulator) absl::StrAppend(&out_, " adds_to ", *batch.accumulator);
+      auto arranged = [](std::string* out, const BatchVariant::Arranged& a) {
+        absl::StrAppend(out, a.param, " N", a.kernel.value);
+      };
+      if (!batch.arranged.empty())
+        absl::StrAppend(&out_, " arranged (", absl::StrJoin(batch.arranged, ", ", arranged), ")");
       absl::StrAppend(&out_, "\n");
     }
     for (const ExtraSection& extra : executable_.extra_sections) PrintExtraSection(extra);

@@ -537,6 +537,11 @@ class Encoder {
       for (uint32_t param : batch.shared) out.U32(param);
       out.U8(batch.has_same_bits ? 1 : 0);
       out.U32(batch.accumulator ? *batch.accumulator + 1 : 0);
+      out.Count(batch.arranged.size());
+      for (const BatchVariant::Arranged& arranged : batch.arranged) {
+        out.U32(arranged.param);
+        out.U32(arranged.kernel.value);
+      }
     }
   }
 

@@ -130,6 +130,11 @@ bool KernelDesc::MayReuse(size_t result, size_t param) const {
 
 bool BatchVariant::IsShared(uint32_t param) const { return std::binary_search(shared.begin(), shared.end(), param); }
 
+const BatchVariant::Arranged* BatchVariant::FindArranged(uint32_t param) const {
+  auto found = std::ranges::find(arranged, param, &Arranged::param);
+  return found == arranged.end() ? nullptr : &*found;
+}
+
 const Entry* Executable::FindEntry(std::string_view name) const {
   for (const Entry& entry : entries) {
     if (entry.name == name) return &entry;

@@ -254,7 +254,17 @@ struct BatchVariant {
   // In a chain: the parameter without that axis that is the result of the call before. The only result has no such axis
   // either; it may have the memory of this parameter, in both kernels.
   std::optional<uint32_t> accumulator = std::nullopt;
+  // A shared parameter that the variant has as the only result of another kernel, of which it is the only parameter: a
+  // matrix in panels. That kernel has no symbols and no updates.
+  struct Arranged {
+    uint32_t param;
+    KernelId kernel;
+    bool operator==(const Arranged&) const = default;
+  };
+  std::vector<Arranged> arranged = {};  // by ascending parameter
   bool IsShared(uint32_t param) const;
+  // Returns what the variant has instead of a parameter; null: the parameter.
+  const Arranged* FindArranged(uint32_t param) const;
   bool operator==(const BatchVariant&) const = default;
 };
 

@@ -793,6 +793,18 @@ INSTANTIATE_TEST_SUITE_P(
         BatchCase{"batch N7 N8 (0) other_sums", "symbols that are values, reuses or updates"},
         BatchCase{"batch N10 N12 (0, 1) other_sums adds_to 0", ""},
         BatchCase{"batch N10 N11 (0, 1) other_sums adds_to 0", "symbols that are values, reuses or updates"},
+        BatchCase{"batch N0 N13 (1) other_sums arranged (1 N14)", ""},
+        BatchCase{"batch N0 N13 (1) other_sums", "parameter 1 of the variant does not fit"},
+        BatchCase{"batch N0 N13 (1) arranged (1 N14)", "arranged parameter 1 is for variants of other sums"},
+        BatchCase{"batch N0 N13 (1) other_sums arranged (1 N14, 1 N14)", "is not in the order of parameters"},
+        BatchCase{"batch N0 N13 (1) other_sums arranged (0 N14)", "parameter 1 of the variant does not fit"},
+        BatchCase{"batch N0 N13 (1) other_sums arranged (1 N14, 2 N14)", "is not one that calls share"},
+        BatchCase{"batch N0 N13 (1) other_sums arranged (1 N14, 4000000000 N14)", "is not one that calls share"},
+        BatchCase{"batch N0 N13 (1) other_sums arranged (1 N99)", "its kernel is out of range"},
+        BatchCase{"batch N0 N13 (1) other_sums arranged (1 N0)", "not one parameter and one result"},
+        BatchCase{"batch N0 N13 (1) other_sums arranged (1 N15)", "its kernel has symbols"},
+        BatchCase{"batch N0 N13 (1) other_sums arranged (1 N16)", "its kernel has other types"},
+        BatchCase{"batch N7 N8 (0) other_sums adds_to 0 arranged (0 N14)", "is not one that calls share"},
         BatchCase{"batch N0 N1 (1) function F0 \"f\" params 0 result int32 arena 64 { r0: int32 code load_int r0, 1 "
                   "return r0 }",
                   "plans tensors in an arena; the executable has variants for batches"}));
@@ -821,7 +833,12 @@ TEST_P(BatchTest, Says) {
       "kernel N11 \"m\" \"m\" (\"b\") { param float32 (4) param float32 (4) param float32 ($0, 4) "
       "result float32 (4) workspace 0 reuse 0 0 reuse 0 1 } "
       "kernel N12 \"n\" \"n\" (\"b\") { param float32 (4) param float32 (4) param float32 ($0, 4) "
-      "result float32 (4) workspace 0 reuse 0 0 } ",
+      "result float32 (4) workspace 0 reuse 0 0 } "
+      "kernel N13 \"o\" \"o\" (\"b\") { param float32 ($0, 4) param float32 (2, 4, 3) param int32 ($0) "
+      "result float32 ($0, 5) workspace 0 } "
+      "kernel N14 \"p\" \"p\" () { param float32 (4, 5) result float32 (2, 4, 3) workspace 0 } "
+      "kernel N15 \"q\" \"q\" (\"n\") { param float32 ($0, 5) result float32 (2, 4, 3) workspace 0 } "
+      "kernel N16 \"r\" \"r\" () { param float32 (4, 5) result float32 (2, 3, 4) workspace 0 } ",
       GetParam().definitions));
   std::string error = GetParam().error;
   EXPECT_EQ(status.ok(), error.empty()) << status;

@@ -487,6 +487,31 @@ class TableVerifier {
                                                        : error("the result may not have the memory of the accumulator");
   }
 
+  // That a kernel makes what the variant has instead of a shared parameter.
+  absl::Status CheckArranged(const BatchVariant& batch, const KernelDesc& kernel, const KernelDesc& variant) const {
+    auto is_static = [](const KernelTensor& tensor) {
+      return !tensor.dims.empty() && std::ranges::all_of(tensor.dims, [](const Dim& dim) { return dim.is_const(); });
+    };
+    for (size_t a = 0; a < batch.arranged.size(); ++a) {
+      const auto [param, id] = batch.arranged[a];
+      auto error = [p = param](const char* what) {
+        return absl::InvalidArgumentError(absl::StrCat("arranged parameter ", p, what));
+      };
+      if (a > 0 && batch.arranged[a - 1].param >= param) return error(" is not in the order of parameters");
+      if (param >= kernel.params.size() || !batch.IsShared(param) || param == batch.accumulator)
+        return error(" is not one that calls share");
+      if (batch.has_same_bits) return error(" is for variants of other sums");
+      if (id.value >= executable_.kernels.size()) return error(": its kernel is out of range");
+      const KernelDesc& maker = executable_.kernels[id.value];
+      if (maker.params.size() != 1 || maker.results.size() != 1 || maker.num_symbols != 0 || !maker.updates.empty())
+        return error(": its kernel has symbols, updates, or not one parameter and one result");
+      if (!(maker.params[0] == kernel.params[param]) || !(maker.results[0] == variant.params[param]) ||
+          !is_static(maker.params[0]) || !is_static(maker.results[0]))
+        return error(": its kernel has other types");
+    }
+    return absl::OkStatus();
+  }
+
   // That the tensors of `variant` are those of `kernel` with an axis for the calls. The extents of the other axes may
   // be given in other ways: a call checks them.
   absl::Status CheckBatchVariant(const BatchVariant& batch) {
@@ -510,13 +535,14 @@ class TableVerifier {
       return many.dims[0].kind() == DimKind::kVar && many.dims[0].id() == calls->id();
     };
     for (uint32_t p = 0; p < kernel.params.size(); ++p) {
-      if (!check(kernel.params[p], variant.params[p], batch.IsShared(p)))
+      if (batch.FindArranged(p) == nullptr && !check(kernel.params[p], variant.params[p], batch.IsShared(p)))
         return error("parameter ", p, " of the variant does not fit");
     }
     for (size_t i = 0; i < kernel.results.size(); ++i) {
       if (!check(kernel.results[i], variant.results[i], batch.accumulator.has_value()))
         return error("result ", i, " of the variant does not fit");
     }
+    RVM_RETURN_IF_ERROR(CheckArranged(batch, kernel, variant));
     if (!calls) return error("the variant has no axis for the calls");
     for (size_t s = 0; s < batch.shared.size(); ++s) {
       bool ascends = s == 0 || batch.shared[s - 1] < batch.shared[s];

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "vm/machine.h"
 #include "vm/testing/program_builder.h"
 #include "vm/testing/row_kernels.h"
@@ -558,6 +559,113 @@ TEST(PendingTest, CancelledRunsForgetTheirCalls) {
   Ran().clear();
   EXPECT_EQ(RunEntry(*machine, {Floats({1, 2}), Int(3)}), "([4f, 8f], [4f, 8f])");
   EXPECT_EQ(Calls(), "mix 2, mix 2, mix 2");
+}
+
+// ---- matrices that a kernel arranges for a variant
+
+// Code that blends the rows in r0 to r3 by the matrix in a register.
+std::string Blend(const std::string& matrix) {
+  std::string code;
+  for (int row = 0; row < 4; ++row)
+    absl::StrAppend(&code, "call_kernel [r", row, "], N16, [r", row, "!, ", matrix, "]\n");
+  return code;
+}
+
+constexpr char kDouble[] = "call_kernel [r4], N18, [r4!]\n";
+constexpr char kRunQueue[] = "call_kernel [r7], N4, [r0]\n";
+
+// A program of such code: the matrices of the caller are in r4 and r5. Gives the rows.
+std::unique_ptr<Machine> BlendMachine(const std::string& code, const MachineOptions& options = {}) {
+  return MachineOf(absl::StrCat(R"(
+    entry "main" = F0 ("a", "b", "c", "d", "v", "w")
+    function F0 "main" params 6 result (T0, T0, T0, T0) {
+      r0, r1, r2, r3: T0  r4, r5: Tensor[(2, 2), float32]  r6: (T0, T0, T0, T0)  r7: float32
+    code
+    )",
+                                code, R"(
+      drop r4
+      drop r5
+      make_cell r6, C0, [r0, r1, r2, r3]
+      return r6
+    }
+    cell C0 = tuple (T0, T0, T0, T0) (T0, T0, T0, T0))"),
+                   options);
+}
+
+// Rows and two matrices: {{1, 2}, {0, 1}} or another one, and {{0, 1}, {1, 0}}.
+std::vector<Value> BlendArgs(const std::vector<float>& first = {1, 2, 0, 1}) {
+  std::vector<Value> args = kLeaves;
+  for (const std::vector<float>& elements : {first, {0, 1, 1, 0}})
+    args.push_back(Value::Tensor(Literal::FromValues<float>(kFloat32, {2, 2}, elements)));
+  return args;
+}
+
+TEST(PendingTest, MatricesAreArrangedOnceInARunOfTheQueue) {
+  auto machine = BlendMachine(Blend("r4") + Blend("r4"));
+  EXPECT_EQ(RunEntry(*machine, BlendArgs()), "([1f, 6f], [3f, 16f], [5f, 26f], [7f, 36f])");
+  EXPECT_EQ(Calls(), "turn 1, blend 4, blend 4");
+  // The next run may have other elements at the same place.
+  Ran().clear();
+  EXPECT_EQ(RunEntry(*machine, BlendArgs({2, 0, 0, 3})), "([4f, 18f], [12f, 36f], [20f, 54f], [28f, 72f])");
+  EXPECT_EQ(Calls(), "turn 1, blend 4, blend 4");
+}
+
+TEST(PendingTest, EachMatrixIsArranged) {
+  auto machine = BlendMachine(Blend("r4") + Blend("r5") + Blend("r4"));
+  // (1, 4), then (4, 1), then (4, 9).
+  EXPECT_EQ(RunEntry(*machine, BlendArgs()), "([4f, 9f], [10f, 23f], [16f, 37f], [22f, 51f])");
+  EXPECT_EQ(Calls(), "turn 1, blend 4, turn 1, blend 4, blend 4");
+}
+
+TEST(PendingTest, MatricesThatAreUpdatedInPlaceAreArrangedAnew) {
+  auto machine = BlendMachine(kDouble + Blend("r4") + kRunQueue + kDouble + Blend("r4"));
+  // (1, 2) by {{2, 4}, {0, 2}} is (2, 8), and that by {{4, 8}, {0, 4}} is (8, 48).
+  EXPECT_EQ(RunEntry(*machine, BlendArgs()), "([8f, 48f], [24f, 128f], [40f, 208f], [56f, 288f])");
+  EXPECT_EQ(Calls(), "double 1, turn 1, blend 4, total 1, double in place 1, turn 1, blend 4");
+}
+
+TEST(PendingTest, MatricesThatCallsWaitForAreNotUpdatedInPlace) {
+  auto machine = BlendMachine(kDouble + Blend("r4") + kDouble + Blend("r4"));
+  EXPECT_EQ(RunEntry(*machine, BlendArgs()), "([8f, 48f], [24f, 128f], [40f, 208f], [56f, 288f])");
+  EXPECT_EQ(Calls(), "double 1, double 1, turn 1, blend 4, turn 1, blend 4");
+}
+
+TEST(PendingTest, FewMatricesAreKept) {
+  std::string code = Blend("r5");
+  for (int i = 0; i < 4; ++i) code += Blend("r4") + kDouble;
+  auto machine = BlendMachine(code + Blend("r5"));
+  ASSERT_TRUE(machine->Invoke("main", BlendArgs()).ok());
+  EXPECT_EQ(std::ranges::count(Ran(), "turn 1"), 6);
+  EXPECT_EQ(std::ranges::count(Ran(), "blend 4"), 6);
+  EXPECT_EQ(machine->stats().leaked_objects, 0);
+}
+
+TEST(PendingTest, CallsRunAloneIfAMatrixCannotBeArranged) {
+  auto machine = BlendMachine(Blend("r4"));
+  EXPECT_EQ(RunEntry(*machine, BlendArgs({13, 0, 0, 1})), "([13f, 2f], [39f, 4f], [65f, 6f], [91f, 8f])");
+  EXPECT_EQ(Calls(), "turn 1, blend 1, blend 1, blend 1, blend 1");
+}
+
+TEST(PendingTest, FewCallsAreNotArranged) {
+  auto machine = BlendMachine("call_kernel [r0], N16, [r0!, r4]\ncall_kernel [r1], N16, [r1!, r4]\n");
+  EXPECT_EQ(RunEntry(*machine, BlendArgs()), "([1f, 4f], [3f, 10f], [5f, 6f], [7f, 8f])");
+  EXPECT_EQ(Calls(), "blend 1, blend 1");
+}
+
+TEST(PendingTest, EveryAllocationOfArrangedMatricesMayFail) {
+  bool ends = false;
+  for (int64_t n = 1; !ends; ++n) {
+    auto machine = BlendMachine(Blend("r4") + Blend("r5"), {.fail_allocation = n});
+    auto result = machine->Invoke("main", BlendArgs());
+    EXPECT_EQ(machine->stats().leaked_objects, 0);
+    // Without memory for panels, calls run alone.
+    ends = result.ok() && Calls() == "turn 1, blend 4, turn 1, blend 4";
+    if (result.ok())
+      EXPECT_EQ(result->ToString(), "([4f, 1f], [10f, 3f], [16f, 5f], [22f, 7f])") << n;
+    else
+      EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted) << result.status();
+    ASSERT_LT(n, 100);
+  }
 }
 
 }  // namespace

@@ -114,21 +114,41 @@ void ProgramTables::AddKernel(KernelDesc desc, schedule::Schedule schedule, Emit
   program_.origins.push_back(std::move(origin));
 }
 
+KernelTensor ProgramTables::TypeOf(const te::Tensor& tensor) { return {tensor.dtype(), tensor.dims()}; }
+
+KernelId ProgramTables::Arrangement(KernelId user, schedule::ArrangedInput arranged) {
+  auto [it, added] = kernels_.try_emplace(absl::StrCat(te::Fingerprint(arranged.computation), "@panels"),
+                                          KernelId(static_cast<uint32_t>(program_.kernels.size())));
+  if (added) {
+    KernelDesc desc;
+    desc.name = "panels";
+    desc.params = {TypeOf(arranged.computation.inputs[0])};
+    desc.results = {TypeOf(arranged.computation.outputs[0])};
+    AddKernel(std::move(desc), std::move(arranged.schedule), {program_.origins[user.value].primitive, ""});
+  }
+  return it->second;
+}
+
 void ProgramTables::AddBatchVariant(KernelId kernel, schedule::BatchPair& pair) {
+  BatchVariant batch{kernel, {}, {}, pair.has_same_bits};
+  for (schedule::ArrangedInput& arranged : pair.arranged) {
+    auto param = static_cast<uint32_t>(arranged.input);
+    batch.arranged.push_back({param, Arrangement(kernel, std::move(arranged))});
+  }
   const KernelDesc& one = program_.executable.kernels[kernel.value];
   KernelDesc desc;
   desc.name = absl::StrCat(one.name, "_batch");
   desc.num_symbols = one.num_symbols + 1;
-  auto tensor = [](const te::Tensor& t) { return KernelTensor{t.dtype(), t.dims()}; };
-  for (const te::Tensor& input : pair.batched.computation.inputs) desc.params.push_back(tensor(input));
-  for (const te::Tensor& output : pair.batched.computation.outputs) desc.results.push_back(tensor(output));
+  for (const te::Tensor& input : pair.batched.computation.inputs) desc.params.push_back(TypeOf(input));
+  for (const te::Tensor& output : pair.batched.computation.outputs) desc.results.push_back(TypeOf(output));
+  for (const auto& [param, maker] : batch.arranged)
+    desc.params[param] = program_.executable.kernels[maker.value].results[0];
   for (KernelDesc::Check check : one.checks) {
     check.a = pair.batched.Translated(check.a);
     check.b = pair.batched.Translated(check.b);
     desc.checks.push_back(std::move(check));
   }
-  KernelId variant(static_cast<uint32_t>(program_.kernels.size()));
-  BatchVariant batch{kernel, variant, {}, pair.has_same_bits};
+  batch.variant = KernelId(static_cast<uint32_t>(program_.kernels.size()));
   if (pair.accumulator) {
     batch.accumulator = static_cast<uint32_t>(*pair.accumulator);
     desc.reuses.push_back({0, *batch.accumulator});

@@ -74,6 +74,9 @@ class ProgramTables {
  private:
   FunctionId Declare(PendingFunction pending);
   void AddKernel(KernelDesc desc, schedule::Schedule schedule, EmittedProgram::Origin origin);
+  static KernelTensor TypeOf(const te::Tensor& tensor);
+  // Returns the kernel that arranges an input of the variant of `user`: one for all variants that read the same panels.
+  KernelId Arrangement(KernelId user, schedule::ArrangedInput arranged);
   void AddBatchVariant(KernelId kernel, schedule::BatchPair& pair);
 
   ir::Arena& arena_;

@@ -73,7 +73,7 @@ class Packer {
     }
     for (const BatchVariant& batch : executable_.batch_variants) {
       for (uint32_t i : batch.shared) {
-        if (kernels_[batch.variant.value].Layout(i) == nullptr) continue;
+        if (kernels_[batch.variant.value].Layout(i) == nullptr || batch.FindArranged(i) != nullptr) continue;
         executable_.kernels[batch.variant.value].params[i].dims =
             executable_.kernels[batch.kernel.value].params[i].dims;
       }

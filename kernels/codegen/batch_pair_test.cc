@@ -309,13 +309,50 @@ TEST(BatchPairTest, WeightsThatAreArgumentsMayBeAddedUpOtherwise) {
         std::vector<Literal> inputs;
         for (const Tensor& input : pair.batched.computation.inputs)
           inputs.push_back(RandomLiteral(input.dtype(), ShapeOf(input.dims(), {calls}), 1, random));
-        std::vector<Literal> outputs = variant.Run(inputs, {calls});
+        std::vector<Literal> packed = inputs;
+        for (const schedule::ArrangedInput& arranged : pair.arranged)
+          packed[arranged.input] = schedule::Pack(*pair.variant.Layout(arranged.input), inputs[arranged.input]);
+        std::vector<Literal> outputs = variant.Run(packed, {calls});
         std::vector<Literal> expected = *te::Evaluate(pair.batched.computation, inputs);
         for (int64_t e = 0; e < expected[0].num_elements(); ++e)
           ASSERT_NEAR(outputs[0].DoubleAt(e), expected[0].DoubleAt(e), 2e-4) << calls << ": " << e;
       }
     }
   }
+}
+
+// The kernel that arranges a matrix for the variant gives what the compiler makes of a constant, but for the columns of
+// the last panel that are not there.
+TEST(BatchPairTest, ArgumentsAreArrangedAsConstantsAre) {
+  int num_arranged = 0;
+  for (const char* target : kX86Targets) {
+    for (const Case& c : {Trained(150, 67), Trained(450, 150), Trained(64, 128)}) {
+      SCOPED_TRACE(std::string(target) + ": " + c.name);
+      absl::StatusOr<std::optional<BatchPair>> made =
+          schedule::ScheduleBatchPair(c.computation, c.constant_inputs, ScheduleTarget(*ParseHostTarget(target)));
+      ASSERT_TRUE(made.ok() && made->has_value()) << made.status();
+      const BatchPair& pair = **made;
+      for (const schedule::ArrangedInput& arranged : pair.arranged) {
+        ++num_arranged;
+        EXPECT_EQ(arranged.input, 1U);
+        EXPECT_EQ(pair.kernel.Layout(1), nullptr);
+        const schedule::PackedLayout& layout = *pair.variant.Layout(1);
+        Code code{arranged.schedule};
+        code.Compile(target);
+        if (HasFatalFailure() || code.library == nullptr) continue;
+        std::mt19937 random(1);
+        Literal matrix = RandomLiteral(kFloat32, ShapeOf(c.computation.inputs[1].dims(), {}), 1, random);
+        Literal panels = code.Run({matrix}, {})[0], expected = schedule::Pack(layout, matrix);
+        ASSERT_EQ(panels.shape(), expected.shape());
+        int64_t depth = expected.shape()[1], panel = expected.shape()[2];
+        for (int64_t e = 0; e < expected.num_elements(); ++e) {
+          bool is_column = e / (depth * panel) * panel + e % panel < layout.column.extent;
+          if (is_column) ASSERT_EQ(panels.DoubleAt(e), expected.DoubleAt(e)) << e;
+        }
+      }
+    }
+  }
+  EXPECT_GE(num_arranged, 6);
 }
 
 // sum[i, j] + x[i, 0] y[0, j], and of so many rows.

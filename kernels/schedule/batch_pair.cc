@@ -32,6 +32,7 @@ class InputUses {
   InputUses(const te::Computation& computation, const std::vector<bool>& constant_inputs)
       : computation_(computation), shared_(constant_inputs) {
     shared_.resize(computation.inputs.size(), false);
+    is_argument_.resize(computation.inputs.size(), false);
     is_table_.resize(computation.inputs.size(), true);
     for (const Tensor& output : computation.outputs) Collect(output);
     ShareTables();
@@ -39,8 +40,8 @@ class InputUses {
   }
 
   bool pays() const { return pays_; }
-  // Returns whether an argument is a matrix that all calls have in common, such as a weight that is being trained.
-  bool shares_arguments() const { return shares_arguments_; }
+  // Inputs that are arguments, and matrices that all calls have in common, such as weights that are being trained.
+  const std::vector<bool>& shared_arguments() const { return is_argument_; }
   const std::vector<bool>& shared() const { return shared_; }
 
  private:
@@ -81,7 +82,7 @@ class InputUses {
         std::vector<size_t> sources = Sources(factors[i]);
         if (is_matrix[1 - i] || sources.size() != 1) continue;
         shared_[sources[0]] = true;
-        shares_arguments_ = true;
+        is_argument_[sources[0]] = true;
         ShareLowerRanks(product.rank());
       }
       pays_ = true;
@@ -167,8 +168,8 @@ class InputUses {
   std::vector<bool> is_table_;  // by input: all reads are at positions that depend on data
   absl::flat_hash_set<const te::TensorNode*> seen_;
   std::vector<Tensor> products_;
+  std::vector<bool> is_argument_;  // by input: a matrix that calls share, and no constant
   bool pays_ = false;
-  bool shares_arguments_ = false;
 };
 
 // Returns the input that the vectors of the tile are read from; nullopt if they are computed or copied.
@@ -223,8 +224,10 @@ bool GiveTheSameBits(const Schedule& a, const Schedule& b) {
                     [](const LoopNest* m, const LoopNest* n) { return SumsAlike(*m, *n); });
 }
 
-bool HaveTheSameLayouts(const Schedule& a, const Schedule& b) {
+// `arranged`: inputs of `b` whose layout is its own.
+bool HaveTheSameLayouts(const Schedule& a, const Schedule& b, std::span<const ArrangedInput> arranged = {}) {
   for (size_t i = 0; i < a.computation.inputs.size(); ++i) {
+    if (std::ranges::find(arranged, i, &ArrangedInput::input) != arranged.end()) continue;
     const PackedLayout *x = a.Layout(i), *y = b.Layout(i);
     if ((x == nullptr) != (y == nullptr) || (x != nullptr && !(*x == *y))) return false;
   }
@@ -274,6 +277,48 @@ absl::StatusOr<std::optional<BatchPair>> ScheduleChain(const te::Computation& co
   return fits ? std::optional(std::move(pair)) : std::nullopt;
 }
 
+// The kernel that gives `input` in `layout`; nullopt if the layout is none of a matrix, or has columns beside others.
+absl::StatusOr<std::optional<ArrangedInput>> ScheduleArrangement(const te::Computation& computation, size_t input,
+                                                                 const PackedLayout& layout, const Target& target) {
+  const Tensor& from = computation.inputs[input];
+  std::optional<Shape> shape = StaticShape(from.dims());
+  if (!shape || shape->size() != 2 || !layout.outer.empty() || layout.depth.size() != 1 || layout.depth_step != 1)
+    return std::nullopt;
+  const StridedAxis &column = layout.column, &depth = layout.depth[0];
+  size_t column_axis = column.stride == 1 ? 1 : 0;
+  const StridedAxis axes[] = {column_axis == 0 ? column : depth, column_axis == 0 ? depth : column};
+  if (axes[0] != StridedAxis{(*shape)[0], (*shape)[1]} || axes[1] != StridedAxis{(*shape)[1], 1}) return std::nullopt;
+  Tensor matrix = te::Input(0, from->name, from.dtype(), from.dims());
+  Dims dims = {Dim((column.extent + layout.panel - 1) / layout.panel), Dim(depth.extent), Dim(layout.panel)};
+  Tensor panels = te::ComputeTensor("panels", from.dtype(), dims, [&](std::span<const Expr> i) {
+    Expr at = i[0] * te::Index(layout.panel) + i[2];
+    // Lanes beyond the columns repeat the last one; what tiles sum up there is dropped.
+    if (column.extent % layout.panel != 0) at = te::Binary(te::BinaryOp::kMinimum, at, te::Index(column.extent - 1));
+    return column_axis == 0 ? matrix({at, i[1]}) : matrix({i[1], at});
+  });
+  ArrangedInput arranged = {input, {"panels", {matrix}, {panels}}, {}};
+  RVM_ASSIGN_OR_RETURN(arranged.schedule, MakeSchedule(arranged.computation, {false}, target));
+  return arranged;
+}
+
+// Schedules the variant as if the matrices were constants, and what arranges them; false if one cannot be.
+absl::StatusOr<bool> ScheduleArranged(BatchPair& pair, const std::vector<bool>& constant_inputs,
+                                      const std::vector<bool>& matrices, const Target& target) {
+  std::vector<bool> known = constant_inputs;
+  known.resize(matrices.size(), false);
+  for (size_t i = 0; i < matrices.size(); ++i) known[i] = known[i] || matrices[i];
+  RVM_ASSIGN_OR_RETURN(pair.variant, MakeSchedule(pair.batched.computation, known, target));
+  for (size_t i = 0; i < matrices.size(); ++i) {
+    const PackedLayout* layout = matrices[i] ? pair.variant.Layout(i) : nullptr;
+    if (layout == nullptr) continue;
+    RVM_ASSIGN_OR_RETURN(std::optional<ArrangedInput> arranged,
+                         ScheduleArrangement(pair.batched.computation, i, *layout, target));
+    if (!arranged) return false;
+    pair.arranged.push_back(*std::move(arranged));
+  }
+  return true;
+}
+
 }  // namespace
 
 absl::StatusOr<std::optional<BatchPair>> ScheduleBatchPair(const te::Computation& computation,
@@ -295,12 +340,19 @@ absl::StatusOr<std::optional<BatchPair>> ScheduleBatchPair(const te::Computation
   RVM_ASSIGN_OR_RETURN(pair.variant,
                        MakeSchedule(pair.batched.computation, constant_inputs, without_updates, {.is_fixed = true}));
   RVM_ASSIGN_OR_RETURN(pair.kernel, MakeSchedule(computation, constant_inputs, target, OrderOf(pair.variant)));
-  auto fits = [&] { return pair.kernel.updates.empty() && HaveTheSameLayouts(pair.kernel, pair.variant); };
+  auto fits = [&] {
+    return pair.kernel.updates.empty() && HaveTheSameLayouts(pair.kernel, pair.variant, pair.arranged);
+  };
   if (fits() && GiveTheSameBits(pair.kernel, pair.variant)) return pair;
-  if (!uses.shares_arguments()) return std::nullopt;
+  const std::vector<bool>& matrices = uses.shared_arguments();
+  if (std::ranges::find(matrices, true) == matrices.end()) return std::nullopt;
   pair.has_same_bits = false;
-  RVM_ASSIGN_OR_RETURN(pair.variant, MakeSchedule(pair.batched.computation, constant_inputs, without_updates));
   RVM_ASSIGN_OR_RETURN(pair.kernel, MakeSchedule(computation, constant_inputs, target));
+  RVM_ASSIGN_OR_RETURN(bool is_arranged, ScheduleArranged(pair, constant_inputs, matrices, without_updates));
+  if (!is_arranged) {
+    pair.arranged.clear();
+    RVM_ASSIGN_OR_RETURN(pair.variant, MakeSchedule(pair.batched.computation, constant_inputs, without_updates));
+  }
   return fits() ? std::optional(std::move(pair)) : std::nullopt;
 }
 

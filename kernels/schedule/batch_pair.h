@@ -12,6 +12,13 @@
 
 namespace rvm::schedule {
 
+// A kernel that arranges an input of a variant into the panels that it reads.
+struct ArrangedInput {
+  size_t input;
+  te::Computation computation;  // its only output is the input in panels
+  Schedule schedule;
+};
+
 struct BatchPair {
   Schedule kernel, variant;
   std::vector<bool> shared;        // inputs that all calls of a group have in common
@@ -21,6 +28,8 @@ struct BatchPair {
   // Not nullopt: the variant runs a chain of calls, whose shared input `accumulator` is the result of the one before,
   // and adds to it in place (te::AddBatchSum).
   std::optional<size_t> accumulator = std::nullopt;
+  // Matrices that are arguments, which are arranged once for several runs of the variant.
+  std::vector<ArrangedInput> arranged = {};
 };
 
 struct BatchOptions {
@@ -32,8 +41,8 @@ struct BatchOptions {
 // multiplies few rows, or an unknown number of them, by a matrix of more than kMinBytesToBatch bytes, which is then
 // read once for all calls; or if it adds a product or a sum to an input. Both read constants in the same layouts, and
 // give the same bits: the sums of a row do not depend on which other rows are computed with it. Exceptions: chains, and
-// products with a matrix that is an argument, may add up in another order (has_same_bits). nullopt if it does not pay,
-// or there are no such schedules.
+// products with a matrix that is an argument, may add up in another order (has_same_bits); the variant then reads the
+// matrix as if it were a constant (arranged). nullopt if it does not pay, or there are no such schedules.
 // REQUIRES: as te::AddBatchAxis.
 absl::StatusOr<std::optional<BatchPair>> ScheduleBatchPair(const te::Computation& computation,
                                                            const std::vector<bool>& constant_inputs,

@@ -28,6 +28,7 @@ std::optional<int64_t> UpperBound(const Expr& e, int depth) {
   if (e->kind == ExprKind::kIndex && e->index.extent.is_const()) return e->index.extent.constant() - 1;
   if (IsConst(e) && e->int_value >= 0) return e->int_value;
   bool is_sum = IsBinary(e, BinaryOp::kAdd), is_product = IsBinary(e, BinaryOp::kMultiply);
+  bool is_minimum = IsBinary(e, BinaryOp::kMinimum);
   if (depth > 0 && IsBinary(e, BinaryOp::kFloorDivide) && IsConst(e->operands[1]) && e->operands[1]->int_value > 0) {
     std::optional<int64_t> dividend = UpperBound(e->operands[0], depth - 1);
     return dividend && *dividend >= 0 ? std::optional(*dividend / e->operands[1]->int_value) : std::nullopt;
@@ -35,9 +36,10 @@ std::optional<int64_t> UpperBound(const Expr& e, int depth) {
   if (IsBinary(e, BinaryOp::kFloorMod) && IsConst(e->operands[1]) && e->operands[1]->int_value > 0) {
     return e->operands[1]->int_value - 1;
   }
-  if ((!is_sum && !is_product) || depth == 0) return std::nullopt;
+  if ((!is_sum && !is_product && !is_minimum) || depth == 0) return std::nullopt;
   std::optional<int64_t> a = UpperBound(e->operands[0], depth - 1), b = UpperBound(e->operands[1], depth - 1);
   if (!a || !b || *a < 0 || *b < 0) return std::nullopt;
+  if (is_minimum) return std::min(*a, *b);
   int64_t bound = 0;
   bool overflows = is_sum ? __builtin_add_overflow(*a, *b, &bound) : __builtin_mul_overflow(*a, *b, &bound);
   return overflows ? std::nullopt : std::optional(bound);

@@ -113,6 +113,8 @@ TEST_F(ExprPoolTest, SignsAndBounds) {
   EXPECT_TRUE(pool_.IsBelow(i, Constant(4)));
   EXPECT_FALSE(pool_.IsBelow(i, Constant(3)));
   EXPECT_TRUE(pool_.IsBelow(Make(BinaryOp::kFloorMod, j, Constant(3)), Constant(3)));
+  EXPECT_TRUE(pool_.IsBelow(Make(BinaryOp::kMinimum, i, Constant(2)), Constant(3)));
+  EXPECT_FALSE(pool_.IsBelow(Make(BinaryOp::kMinimum, i, Constant(-1)), Constant(3)));
   Expr scaled = Make(BinaryOp::kMultiply, Make(BinaryOp::kFloorMod, j, Constant(2)), Constant(4));
   EXPECT_TRUE(pool_.IsBelow(scaled, Constant(5)));
   EXPECT_FALSE(pool_.IsBelow(scaled, Constant(4)));

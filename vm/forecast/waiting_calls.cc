@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/dim.h"
 #include "vm/forecast/path.h"
 #include "vm/interpreter/pending_calls.h"
@@ -85,6 +86,21 @@ int64_t VariantWorkspace(const LinkInfo& link, const KernelInfo& kernel, Symbols
   return bytes == Heap::kUncountable ? 0 : bytes;  // it runs its calls one by one
 }
 
+// Returns the most that matrices take which kernels have arranged for variants.
+int64_t PanelBytes(const LinkInfo& link) {
+  absl::flat_hash_set<uint32_t> kernels;
+  for (const KernelInfo& kernel : link.kernels) {
+    if (kernel.batch == nullptr) continue;
+    for (const BatchVariant::Arranged& arranged : kernel.batch->arranged) kernels.insert(arranged.kernel.value);
+  }
+  int64_t bytes = 0;
+  for (uint32_t kernel : kernels) {
+    const KernelInfo::TensorInfo& panels = link.kernels[kernel].results[0];
+    bytes = Plus(bytes, Times(PendingCalls::kMaxPanels, Plus(HeaderBytes(panels), RoundUp64(panels.bytes))));
+  }
+  return bytes;
+}
+
 }  // namespace
 
 WaitingCall ForecastWaiting(const LinkInfo& link, const KernelInfo& kernel, const Operand& args, Symbols symbols) {
@@ -98,7 +114,7 @@ WaitingCall ForecastWaiting(const LinkInfo& link, const KernelInfo& kernel, cons
   for (const KernelInfo::TensorInfo& result : kernel.results) {
     if (!result.scalar) call.bytes = Plus(call.bytes, ResultBytes(kernel, result, symbols));
   }
-  if (kernel.batch != nullptr) call.workspace_bytes = VariantWorkspace(link, kernel, symbols);
+  if (kernel.batch != nullptr) call.workspace_bytes = Plus(VariantWorkspace(link, kernel, symbols), PanelBytes(link));
   return call;
 }
 

@@ -12,7 +12,7 @@ namespace rvm::vm::forecast {
 
 struct WaitingCall {
   int64_t bytes = 0;            // of results, with rows beside them, and operands but constants; 0: it does not wait
-  int64_t workspace_bytes = 0;  // of the variant, for as many calls as it makes at once
+  int64_t workspace_bytes = 0;  // of the variant, for as many calls as it makes at once, and of arranged matrices
 };
 
 // Returns the memory of a call with these arguments and values of the kernel's symbols.

@@ -72,6 +72,20 @@ TEST(WaitingCallsTest, CallsOfStaticShapes) {
   EXPECT_EQ(ForecastOf(*program, 1, /*has_variants=*/false).waiting_calls, 0);
 }
 
+TEST(WaitingCallsTest, ArrangedMatrices) {
+  auto program = LinkRowKernels(R"(
+    entry "main" = F0 ("a", "w")
+    function F0 "main" params 2 result T0 {
+      r0: T0  r1: Tensor[(2, 2), float32]  r2: T0
+    code
+      call_kernel [r2], N16, [r0!, r1!]
+      return r2
+    }
+  )");
+  // Four tensors of 16 bytes.
+  EXPECT_GE(ForecastOf(*program).workspace_bytes, 4 * (16 + 64));
+}
+
 // Calls of unknown extents in a loop that data ends.
 TEST(WaitingCallsTest, CallsOfOtherShapes) {
   auto program = LinkRowKernels(R"(

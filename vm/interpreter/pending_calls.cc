@@ -166,6 +166,10 @@ void PendingCalls::Clear(Heap* heap) {
   for (const Block& block : blocks_) {
     if (block.tensor != nullptr && heap != nullptr) heap->Drop(AsSlot(block.tensor));
   }
+  for (const Panels& panels : panels_) {
+    if (heap != nullptr) heap->Drop(AsSlot(panels.tensor));
+  }
+  panels_.clear();
   groups_.clear();
   blocks_.clear();
   calls_.clear();
@@ -280,6 +284,7 @@ bool PendingCalls::BindVariant(const KernelInfo& variant, const Call& call, int6
   };
   auto bind_all = [&](const std::vector<KernelInfo::Bind>& binds) {
     return std::ranges::all_of(binds, [&](const KernelInfo::Bind& bind) {
+      if (batch.FindArranged(bind.param) != nullptr) return true;  // known: their kernel has fixed extents
       int64_t extent = count;
       if (batch.IsShared(bind.param)) {
         extent = tensor_of(bind.param)->dims[bind.axis];
@@ -311,11 +316,54 @@ bool PendingCalls::BindVariant(const KernelInfo& variant, const Call& call, int6
   return true;
 }
 
+const PendingCalls::Panels* PendingCalls::FindPanels(const KernelInfo& kernel, const std::byte* elements) const {
+  auto found = std::ranges::find_if(
+      panels_, [&](const Panels& panels) { return panels.kernel == &kernel && panels.elements == elements; });
+  return found == panels_.end() ? nullptr : &*found;
+}
+
+bool PendingCalls::Arrange(KernelCaller& runner, const Call& call) {
+  const std::vector<BatchVariant::Arranged>& all = call.kernel->batch->arranged;
+  return all.size() <= kMaxPanels && std::ranges::all_of(all, [&](const BatchVariant::Arranged& arranged) {
+           const KernelInfo& kernel = kernels_[arranged.kernel.value];
+           std::byte* elements = RowOf(call, arranged.param);
+           return FindPanels(kernel, elements) != nullptr || AddPanels(runner, kernel, elements);
+         });
+}
+
+bool PendingCalls::AddPanels(KernelCaller& runner, const KernelInfo& kernel, std::byte* elements) {
+  Heap& heap = runner.heap_;
+  auto is_of_kernel = [&](const Panels& panels) { return panels.kernel == &kernel; };
+  if (std::ranges::count_if(panels_, is_of_kernel) >= static_cast<ptrdiff_t>(kMaxPanels)) {
+    auto oldest = std::ranges::find_if(panels_, is_of_kernel);
+    heap.Drop(AsSlot(oldest->tensor));
+    panels_.erase(oldest);
+  }
+  const KernelInfo::TensorInfo& result = kernel.results[0];
+  Tensor* made = heap.NewTensor(result.dtype, result.dims, result.bytes, true);
+  if (made == nullptr) return false;
+  runner.buffers_[0] = elements;
+  runner.buffers_[1] = made->data;
+  if (runner.RunBound(kernel, kernel.static_workspace) != kRvmOk) {
+    heap.Drop(AsSlot(made));
+    return false;
+  }
+  panels_.push_back({&kernel, elements, made});
+  return true;
+}
+
+std::byte* PendingCalls::SharedOf(const Call& call, size_t index) {
+  const BatchVariant::Arranged* arranged = call.kernel->batch->FindArranged(static_cast<uint32_t>(index));
+  std::byte* elements = RowOf(call, index);
+  if (arranged == nullptr) return elements;
+  return static_cast<std::byte*>(FindPanels(kernels_[arranged->kernel.value], elements)->tensor->data);
+}
+
 bool PendingCalls::RunRows(KernelCaller& runner, size_t first, size_t count) {
   const Call& call = calls_[batch_[first]];
   const KernelInfo& kernel = *call.kernel;
   const KernelInfo& variant = kernels_[kernel.batch->variant.value];
-  if (!BindVariant(variant, call, static_cast<int64_t>(count), runner)) return false;
+  if (!Arrange(runner, call) || !BindVariant(variant, call, static_cast<int64_t>(count), runner)) return false;
   int64_t workspace = WorkspaceBytes(variant.workspace, runner.symbols_);
   if (workspace == Heap::kUncountable) return false;
   size_t params = kernel.params.size();
@@ -325,7 +373,7 @@ bool PendingCalls::RunRows(KernelCaller& runner, size_t first, size_t count) {
     bool is_shared =
         i < params ? kernel.batch->IsShared(static_cast<uint32_t>(i)) : kernel.batch->accumulator.has_value();
     if (is_shared) {
-      buffers[i] = RowOf(call, i);
+      buffers[i] = SharedOf(call, i);
       continue;
     }
     bool is_in_place = AreTogether(i, first, count);

@@ -85,6 +85,8 @@ class PendingCalls {
   static constexpr uint32_t kMaxCalls = 4096;
   // Growth of blocks for rows of results, and so the maximum number of rows that there is memory for by result.
   static constexpr int64_t kBlockGrowth = 4;
+  // Maximum number of matrices that one kernel has arranged at a time, for variants that read panels.
+  static constexpr size_t kMaxPanels = 4;
 
   // Returns how many calls a variant makes at once; fewer than 2: none. `bytes`: of the rows of a call, without what
   // calls share. `tensors`: the number of its parameters and results.
@@ -178,6 +180,13 @@ class PendingCalls {
     int64_t left = 0;  // rows
     int64_t rows = 0;
   };
+  // A matrix as a kernel has arranged it. No call that waits writes its elements once they are there, and their memory
+  // is not free while calls wait that were noted with it: the copy is good until the queue has run.
+  struct Panels {
+    const KernelInfo* kernel;
+    const std::byte* elements;
+    Tensor* tensor;  // of which the queue holds a count
+  };
   // A parameter or a result of a group, as the variant sees it.
   struct Rows {
     int64_t row_bytes;
@@ -220,6 +229,14 @@ class PendingCalls {
   size_t NextRows(size_t first, size_t limit);
   bool AreTogether(size_t index, size_t first, size_t count);
   bool BindVariant(const KernelInfo& variant, const Call& call, int64_t count, KernelCaller& runner);
+  // Arranges the matrices that the variant of the call's kernel reads as panels, unless it is done. False: a kernel has
+  // failed, there is no memory, or there are more than kMaxPanels.
+  bool Arrange(KernelCaller& runner, const Call& call);
+  bool AddPanels(KernelCaller& runner, const KernelInfo& kernel, std::byte* elements);
+  // Returns the panels that Arrange has made, or null.
+  const Panels* FindPanels(const KernelInfo& kernel, const std::byte* elements) const;
+  // Returns what the variant has as a shared parameter or result of the call. REQUIRES: Arrange.
+  std::byte* SharedOf(const Call& call, size_t index);
   void Gather(size_t param, size_t first, size_t count);
   void Scatter(size_t result, size_t first, size_t count);
   // Gives results their elements, and drops what the call holds.
@@ -236,6 +253,7 @@ class PendingCalls {
   std::vector<uint32_t> order_;  // of groups, by level
   std::vector<uint32_t> batch_;  // calls of the group that runs
   std::vector<Rows> rows_;       // of its parameters, then of its results
+  std::vector<Panels> panels_;   // while the queue runs
   std::unique_ptr<std::byte[], AlignedDelete> staging_;
   PendingStats stats_;
 };

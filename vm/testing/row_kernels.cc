@@ -135,6 +135,34 @@ void AddRows(void* const* buffers, int64_t rows) {
   Log("add", rows);
 }
 
+int32_t Turn(void* const* buffers, const int64_t*, RvmKernelContext*) {
+  const auto* w = static_cast<const float*>(buffers[0]);
+  auto* out = static_cast<float*>(buffers[1]);
+  Log("turn", 1);
+  if (w[0] == 13) return kRvmIndexOutOfRange;
+  for (int64_t i = 0; i < 4; ++i) out[i] = w[i / 2 + i % 2 * 2];
+  return kRvmOk;
+}
+
+// x w, for rows of 2. `kTurned`: w is transposed.
+template <bool kTurned>
+void BlendRows(void* const* buffers, int64_t rows) {
+  const auto* x = static_cast<const float*>(buffers[0]);
+  const auto* w = static_cast<const float*>(buffers[1]);
+  auto* out = static_cast<float*>(buffers[2]);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < 2; ++j)
+      out[2 * i + j] = x[2 * i] * w[kTurned ? 2 * j : j] + x[2 * i + 1] * w[kTurned ? 2 * j + 1 : 2 + j];
+  }
+  Log("blend", rows);
+}
+
+int32_t Double(void* const* buffers, const int64_t*, RvmKernelContext*) {
+  for (int64_t i = 0; i < 4; ++i) static_cast<float*>(buffers[1])[i] = 2 * static_cast<const float*>(buffers[0])[i];
+  Log(buffers[0] == buffers[1] ? "double in place" : "double", 1);
+  return kRvmOk;
+}
+
 constexpr char kKernels[] = R"(
   file "p.relay"
   type T0 = Tensor[(2), float32]
@@ -167,11 +195,17 @@ constexpr char kKernels[] = R"(
     param float32 (2) param float32 (2) param float32 (2) result float32 (2) workspace 0 reuse 0 0 }
   kernel N14 "add_batch" "add_batch" ("b") {
     param float32 (2) param float32 ($0, 2) param float32 ($0, 2) result float32 (2) workspace 0 reuse 0 0 }
+  kernel N15 "turn" "turn" () { param float32 (2, 2) result float32 (2, 2) workspace 0 }
+  kernel N16 "blend" "blend" () { param float32 (2) param float32 (2, 2) result float32 (2) workspace 0 }
+  kernel N17 "blend_batch" "blend_batch" ("b") {
+    param float32 ($0, 2) param float32 (2, 2) result float32 ($0, 2) workspace 0 }
+  kernel N18 "double" "double" () { param float32 (2, 2) result float32 (2, 2) workspace 0 reuse 0 0 }
   batch N0 N1 (2)
   batch N2 N3 (0)
   batch N6 N7 (1)
   batch N8 N9 (1)
   batch N13 N14 (0) other_sums adds_to 0
+  batch N16 N17 (1) other_sums arranged (1 N15)
 )";
 
 }  // namespace
@@ -181,9 +215,10 @@ std::shared_ptr<const Program> LinkRowKernels(const std::string& functions) {
   EXPECT_TRUE(executable.ok()) << executable.status();
   auto verified = Verify(*std::move(executable));
   EXPECT_TRUE(verified.ok()) << verified.status();
-  auto program = Program::LinkWithKernels(
-      *verified, {One<MixRows>, Many<MixRows>, Row, RowBatch, Total, Twice, Shift, ShiftBatch, One<ScoreRows>,
-                  Many<ScoreRows>, Round, Sum, Twice, One<AddRows>, Many<AddRows>});
+  auto program =
+      Program::LinkWithKernels(*verified, {One<MixRows>, Many<MixRows>, Row, RowBatch, Total, Twice, Shift, ShiftBatch,
+                                           One<ScoreRows>, Many<ScoreRows>, Round, Sum, Twice, One<AddRows>,
+                                           Many<AddRows>, Turn, One<BlendRows<false>>, Many<BlendRows<true>>, Double});
   EXPECT_TRUE(program.ok()) << program.status();
   Ran().clear();
   return *program;

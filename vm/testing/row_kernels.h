@@ -10,9 +10,12 @@
 //   N11 sum(x)       of a vector of any length, as a scalar
 //   N12 wrong(x)     asks for a negative number of bytes
 //   N13 add(s, x, y) s + x y of rows, in place of s if that may be; N14, its variant for chains; other sums
+//   N15 turn(w)      the transposed matrix
+//   N16 blend(x, w)  x w, of rows of 2                N17, its variant, which has w as N15 gives it; other sums
+//   N18 double(w)    2 w, in place of w if that may be
 //
-// Constants: K0 the unit matrix, K1 a table of three rows, K2 [5], K3 twice the unit matrix, K4 [1, 2]. Types: T0 a row
-// of 2, T1 a vector of any length, T2 a matrix of one row.
+// N15 fails if the first element is 13. Constants: K0 the unit matrix, K1 a table of three rows, K2 [5], K3 twice the
+// unit matrix, K4 [1, 2]. Types: T0 a row of 2, T1 a vector of any length, T2 a matrix of one row.
 #ifndef RVM_VM_TESTING_ROW_KERNELS_H_
 #define RVM_VM_TESTING_ROW_KERNELS_H_
 
