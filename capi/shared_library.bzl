@@ -4,15 +4,11 @@ cc_binary cannot make it: Debian's static Abseil has thread-local accesses that 
 needs the shared one, and of that only the parts that it uses; or it has those files of Abseil compiled anew.
 """
 
-# What a library is linked with in place of the machine's C and C++ libraries, if it names a glibc.
-_OWN_LIBSTDCXX = ["-l:libstdc++.a", "-lgcc", "-lgcc_s", "-l:libc_nonshared.a"]
+load("//third_party/glibc:older_interface.bzl", "OLDER_GLIBC_LIBRARIES")
 
-_GLIBC = ["-lc", "-ldl", "-lm", "-lpthread"]
-
-def _system_libraries(interface):
-    """Options and files; `interface`: the libraries of the glibc that it is to run with. Before 2.34 some functions of
-    its libc.so.6 were in libpthread.so.0 and libdl.so.2, so it names all."""
-    return ["-nodefaultlibs"] + _OWN_LIBSTDCXX + ["-Wl,--no-as-needed"] + interface if interface else []
+def _glibc_flags(interface):
+    """`interface`: the libraries of the glibc that it is to run with."""
+    return ["-L" + interface[0].dirname, "-static-libstdc++"] + OLDER_GLIBC_LIBRARIES if interface else []
 
 def _impl(ctx):
     roots = [dep.label for dep in ctx.attr.deps]
@@ -34,10 +30,8 @@ def _impl(ctx):
     arguments.add(ctx.file.version_script, format = "-Wl,--version-script=%s")
     arguments.add_all(["-Wl,--gc-sections,-z,relro,-z,now,-z,defs,--strip-all,--build-id=sha1", "-Wl,--disable-new-dtags,-rpath,$ORIGIN"])
     arguments.add_all(["-Wl,--whole-archive"] + whole + ["-Wl,--no-whole-archive"] + libraries)
-    if ctx.files.glibc:
-        flags = [flag for flag in flags if flag not in _GLIBC]
-    arguments.add_all(["-Wl,--as-needed"] + ctx.files.shared + ctx.attr.linkopts + flags)
-    arguments.add_all(_system_libraries(ctx.files.glibc))
+    arguments.add_all(["-Wl,--as-needed"] + ctx.files.shared + ctx.attr.linkopts)
+    arguments.add_all(_glibc_flags(ctx.files.glibc) + flags)
     ctx.actions.run(
         outputs = [output],
         inputs = whole + libraries + ctx.files.shared + ctx.files.glibc + [ctx.file.version_script],

@@ -140,18 +140,20 @@ class Build:
                      "py_test", "alias", "config_setting", "test_suite", "sh_binary", "py_binary"):
             scope[rule] = lambda *_, **__: None
 
-        def load(file, *names):
-            """Our own macros; rules of others are not for C++."""
-            if file.startswith(("//base", "//capi", "//third_party")):
-                file = os.path.relpath(file[2:].replace(":", "/"), package)
-            if file.startswith((":", "..")):
-                file = file.lstrip(":")
+        def loader(folder, into):
+            """Loads our own macros for a file in `folder`; rules of others are not for C++."""
+            def load(file, *names):
+                if not file.startswith((":", "//base", "//capi", "//third_party")):
+                    return
+                path = os.path.join(folder, file[1:]) if file.startswith(":") else file[2:].replace(":", "/")
                 macros = {"native": types.SimpleNamespace(**scope), "rule": lambda *_, **__: target,
                           "attr": unittest.mock.MagicMock(), "CcInfo": None}
-                exec(compile(read(os.path.join(package, file)), file, "exec"), macros)
-                scope.update({name: macros[name] for name in names})
+                macros["load"] = loader(os.path.dirname(path), macros)
+                exec(compile(read(path), path, "exec"), macros)
+                into.update({name: macros[name] for name in names})
+            return load
 
-        scope["load"] = load
+        scope["load"] = loader(package, scope)
         exec(compile(read(os.path.join(package, "BUILD")), f"{package}/BUILD", "exec"), scope)  # our own files
 
 

@@ -20,8 +20,8 @@
 // Since 2.32. Nobody sets it here, so reference counts are always atomic.
 char __libc_single_threaded = 0;
 
-// Since 2.33: before, headers turned these into calls of functions with a number of the structure's version. The kernel's
-// structure is glibc's.
+// Since 2.33: before, headers turned these into calls of functions with a number of the structure's version. The
+// kernel's structure is glibc's.
 int stat(const char* path, struct stat* result) { return (int)syscall(SYS_newfstatat, AT_FDCWD, path, result, 0); }
 
 int lstat(const char* path, struct stat* result) {
@@ -57,7 +57,8 @@ int WaitByTheClockOfTheDay(pthread_cond_t* condition, pthread_mutex_t* mutex, cl
 
 typedef int ClockWait(pthread_cond_t*, pthread_mutex_t*, clockid_t, const struct timespec*);
 
-int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock, const struct timespec* deadline) {
+int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
+                           const struct timespec* deadline) {
   ClockWait* newer = (ClockWait*)dlsym(RTLD_NEXT, "pthread_cond_clockwait");
   return (newer != NULL ? newer : WaitByTheClockOfTheDay)(condition, mutex, clock, deadline);
 }

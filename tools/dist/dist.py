@@ -1,7 +1,7 @@
 """Makes what is given to users, in build/dist: a tarball, a Debian package, both wheels and the backend for Triton. `./run dist` calls it.
 
-The same commit gives the same bytes: times are those of the commit, orders are sorted. The tarball brings the libraries
-that not every Linux with glibc 2.36 has; the Debian package depends on Debian's; the wheels run from glibc 2.27 on.
+The same commit gives the same bytes: times are those of the commit, orders are sorted. Programs and libraries run from glibc
+2.27 on and need nothing else; Triton's backend brings its libraries along, for servers with glibc 2.34.
 """
 
 import argparse
@@ -23,9 +23,9 @@ import wheels  # noqa: E402
 
 NAME = "relayvm"
 VERSION = wheels.version()
-PROGRAMS = {"relayvm": wheels.built("//tools/relayvm:relayvm"),
-            "relayvm-run": wheels.built("//tools/relayvm_runtime:relayvm-run")}
-LIBRARIES = {"relayvm": wheels.built(wheels.RUNTIME.targets[0]), "relayvm_compiler": wheels.built(wheels.COMPILER.targets[0])}
+PROGRAMS = {"relayvm": wheels.built("//tools/relayvm:manylinux/relayvm"),
+            "relayvm-run": wheels.built("//tools/relayvm_runtime:manylinux/relayvm-run")}
+LIBRARIES = {name: wheels.built(wheel.targets[0]) for name, wheel in zip(("relayvm", "relayvm_compiler"), wheels.FOR_USERS)}
 TRITON = "//integrations/triton:libtriton_relayvm.so"
 DEBIAN_LIB = "lib/x86_64-linux-gnu"
 
@@ -143,9 +143,6 @@ def make_tarball(out, staging, date):
     name = f"{NAME}-{VERSION}-linux-x86_64"
     prefix = os.path.join(staging, name)
     install(prefix, date)
-    for path in [*PROGRAMS.values(), *LIBRARIES.values()]:
-        for base, library in wheels.needed(path):
-            copy(library, os.path.join(prefix, "lib", base))
     return write_tarball(os.path.join(out, f"{name}.tar.gz"), prefix, date)
 
 
