@@ -4,6 +4,9 @@
 // per index of one axis. It is dropped where it can go
 //  - backwards, into the product that makes its operand: a convolution, dense layer or matmul with
 //    constant weights. Between them may stand sums with constants, which are multiplied too;
+//  - backwards, into another scale, if that multiplies a cast of integers, such as the sums of a quantised product.
+//  Sums
+//    with constants may stand between them, too;
 //  - forwards, into the weights of the product that takes its result;
 //  - from the second operand of a matmul of two computed matrices to the first, if it is one number: the second one,
 //    such as a decoder's keys, is then read as it is.
@@ -421,6 +424,7 @@ class ScaleFolder : public Rewriter {
       return weights.has_value();
     }
     if (op == "add" || op == "subtract" || op == "nn.bias_add") return BackwardThroughSum(*binding, scale, chain);
+    if (op == "multiply" || op == "divide") return BackwardIntoScale(*binding, scale, chain);
     return Passes(call, scale) && Backward(*call.args[0], scale, chain);
   }
 
@@ -430,6 +434,25 @@ class ScaleFolder : public Rewriter {
     return std::any_of(call.args.begin(), call.args.end(), [&](const Expr* operand) {
       return TensorOf(operand)->dtype.dtype == TensorOf(&call)->dtype.dtype && Backward(*operand, scale, chain);
     });
+  }
+
+  // Makes one scale of two, where the first is that of integers.
+  bool BackwardIntoScale(Binding& binding, const Scale& scale, std::vector<Binding>& chain) {
+    const auto& call = *Cast<ir::Call>(binding.value);
+    std::optional<ScaledOperand> first = ReadScale(call);
+    if (!first || (first->scale.axis && scale.axis && *first->scale.axis != *scale.axis)) return false;
+    const Binding* maker = OnlyUse(*first->data, chain);
+    if (maker == nullptr || ir::OpCallee(maker->value)->name != "cast") return false;
+    const ir::TensorType* integers = TensorOf(Cast<ir::Call>(maker->value)->args[0]);
+    if (integers == nullptr || integers->dtype.dtype.is_float()) return false;
+    const int64_t rank = RankOf(first->data), axis = first->scale.axis.value_or(scale.axis.value_or(rank - 1));
+    std::vector<double> factors(std::max(first->scale.factors.size(), scale.factors.size()));
+    for (size_t i = 0; i < factors.size(); ++i) factors[i] = first->scale.at(i);
+    std::optional<Literal> both = Scaled(VectorOf(TensorOf(&call)->dtype.dtype, factors, axis, rank), 0, scale);
+    if (!both) return false;
+    const ir::Builder at = At(call.span);
+    binding.value = ops::BuildCall(at, "multiply", {first->data, at.Constant(*std::move(both))});
+    return true;
   }
 
   bool BackwardThroughSum(Binding& binding, const Scale& scale, std::vector<Binding>& chain) {

@@ -98,6 +98,20 @@ def @main(%a: Tensor[(n, 2), float32], %b: Tensor[(2, m), float32]) {
     {"FactorsThatUnderflow", R"(
 def @main(%a: Tensor[(n, 2), float32], %b: Tensor[(2, m), float32]) { nn.matmul(%a * 1e-30f, %b * 1e-30f) }
 )"},
+    {"TwoScalesOfFloats", R"(
+def @main(%x: Tensor[(1, 2), float32]) { %x * 2f / 3f }
+)"},
+    {"TwoScalesOfIntegersAlongTwoAxes", R"(
+def @main(%x: Tensor[(2, 2), int32]) {
+  cast(%x, dtype="float32") * Constant([2f, 3f], (2), float32) * Constant([[4f], [5f]], (2, 1), float32)
+}
+)"},
+    {"AScaleOfIntegersWithOtherUses", R"(
+def @main(%x: Tensor[(1, 2), int32]) {
+  let %y = cast(%x, dtype="float32") * 2f;
+  (%y / 4f, %y)
+}
+)"},
     {"LargeWeightsThatAreShared", R"(
 def @main(%x: Tensor[(1, 100), float32]) {
   let %w = ones(shape=[100, 100], dtype="float32");
@@ -229,6 +243,31 @@ def @main(%x: Tensor[(1, 2), float32]) {
   let %t = nn.relu(%n);
   let %t_1 = tanh(%n);
   (%t, %t_1)
+}
+)"},
+    {"ScalesOfIntegers", "fold_scales", 2,
+     R"(
+def @main(%x: Tensor[(1, 2), int32]) {
+  let %y = cast(%x, dtype="float32") * Constant([2f, 4f], (2), float32);
+  round((%y + Constant([8f, 16f], (2), float32)) / 4f)
+}
+)",
+     R"(def @main(%x: Tensor[(1, 2), int32]) {
+  let %t = cast(%x, dtype="float32");
+  let %y = %t * Constant([0.5f, 1f], (2), float32);
+  let %t_1 = %y + Constant([2f, 4f], (2), float32);
+  round(%t_1)
+}
+)"},
+    {"AScaleOfIntegersByChannels", "fold_scales", 2,
+     R"(
+def @main(%x: Tensor[(1, 2, 3), int32]) {
+  cast(%x, dtype="float32") / 2f * Constant([[2f], [4f]], (2, 1), float32)
+}
+)",
+     R"(def @main(%x: Tensor[(1, 2, 3), int32]) {
+  let %t = cast(%x, dtype="float32");
+  %t * Constant([1f, 2f], (2, 1), float32)
 }
 )"},
     {"ColumnsOfAProductOfMatrices", "fold_scales", 2,

@@ -22,20 +22,17 @@ using te::ReduceOp;
 using te::Tensor;
 using Indices = std::span<const Expr>;
 
-bool HasTile(const schedule::Schedule& schedule) {
+// The first tile of a schedule; null: it has none.
+const schedule::Tile* TileOf(const schedule::Schedule& schedule) {
   for (const schedule::LoopNest& nest : schedule.nests) {
-    if (nest.form == schedule::NestForm::kTiles) return true;
+    if (nest.form == schedule::NestForm::kTiles) return &*nest.tile;
   }
-  return false;
+  return nullptr;
 }
+bool HasTile(const schedule::Schedule& schedule) { return TileOf(schedule) != nullptr; }
 
 // Tile::depth_step of the first nest in tiles.
-int64_t GroupOf(const schedule::Schedule& schedule) {
-  for (const schedule::LoopNest& nest : schedule.nests) {
-    if (nest.form == schedule::NestForm::kTiles) return nest.tile->depth_step;
-  }
-  return 0;
-}
+int64_t GroupOf(const schedule::Schedule& schedule) { return HasTile(schedule) ? TileOf(schedule)->depth_step : 0; }
 
 struct Operands {
   bool a_transposed = false, b_transposed = false;
@@ -122,6 +119,44 @@ TEST(TileTest, ProductsOfIntegers) {
           if (a != kInt32 && HasTile(kernel.schedule)) EXPECT_EQ(GroupOf(kernel.schedule), group) << k;
         }
         if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+// A convolution without padding of an image whose channels lie apart, summed in int32.
+te::Computation ConvolutionOfBytes(DataType image, DataType filters, int64_t channels, int64_t size, int64_t window) {
+  Tensor x = Input(0, "x", image, {channels, size, size}), w = Input(1, "w", filters, {20, channels, window, window});
+  Dim extents[] = {channels, window, window};
+  const int64_t out = size - window + 1;
+  Tensor y = ComputeTensor("y", kInt32, {20, out, out}, [&](Indices i) {
+    return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) {
+      return te::Cast(kInt32, x({r[0], i[1] + r[1], i[2] + r[2]})) * te::Cast(kInt32, w({i[0], r[0], r[1], r[2]}));
+    });
+  });
+  return {"bytes", {x, w}, {y}};
+}
+
+// With bytes in fours the vectors are pixels, whose channels a copy has side by side, if these fill them: then sums are
+// stored as they are.
+TEST(TileTest, PixelsInFours) {
+  struct Shape {
+    int64_t channels, size, window;
+    bool fills;
+  };
+  for (auto [image, filters] : {std::pair(kUInt8, kInt8), {kInt8, kInt8}, {kUInt8, kUInt8}, {kInt8, kUInt8}}) {
+    for (auto [channels, size, window, fills] :
+         {Shape{8, 8, 1, true}, {16, 14, 1, true}, {8, 34, 3, true}, {12, 15, 1, true}, {8, 5, 1, false}}) {
+      for (bool constant : {true, false}) {
+        for (const char* target : {"alderlake", "icelake-server"}) {
+          CheckOptions options{.constant_inputs = {false, constant}, .range = 255, .target = target, .threads = true};
+          ScheduledKernel kernel = CheckKernel(ConvolutionOfBytes(image, filters, channels, size, window), options);
+          if (HasFatalFailure()) return;
+          const schedule::Tile* tile = TileOf(kernel.schedule);
+          ASSERT_NE(tile, nullptr) << Describe(kernel.schedule);
+          bool in_place = tile->access == schedule::Tile::Access::kInPlace && tile->depth_step == 4;
+          if (constant) EXPECT_EQ(in_place, fills) << Describe(kernel.schedule);
+        }
       }
     }
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/schedule/nest_cost.h"
+#include "kernels/schedule/transposition.h"
 
 namespace rvm::schedule {
 namespace {
@@ -21,6 +22,10 @@ using te::IndexVar;
 constexpr size_t kMaxUnswitched = 2;
 // Maximum cost per position for non-temporal stores. Above it, computation hides the cost of the stores.
 constexpr int64_t kMaxStreamedCost = 32;
+// Rows of more vectors gain little if their last elements are vectors, too.
+constexpr int64_t kMaxVectorsOfShortRow = 8;
+// Maximum cost per position of a row that is divided into runs: each run has code of its own.
+constexpr int64_t kMaxCostInRuns = 32;
 
 // Returns conditions that choose between reads, one of which may be out of bounds, and are the same in all iterations
 // of the innermost loop: one with branches would not be vectorised.
@@ -41,6 +46,21 @@ std::vector<Expr> Unswitched(const LoopNest& nest) {
     if (is_same && branches && is_new) conditions.push_back(condition);
   }
   return conditions;
+}
+
+// Returns the lanes of a vector if rows of the innermost axis are divided into runs of whole vectors (VectorRuns), else
+// 0. LLVM ends a row element by element, which takes most of the time of a short one.
+int64_t RunLanes(const LoopNest& nest, const Target& target) {
+  if (nest.form != NestForm::kPositions || nest.axes.empty() || nest.reduction() != nullptr || nest.update ||
+      nest.streamed || !nest.replicas.empty() || !target.has_vectors || !nest.axes.back().extent.is_const())
+    return 0;
+  int bits = nest.tensors.back().tensor.dtype().bits;
+  for (const ExprNode* node : te::Postorder(Values(nest))) {
+    if (node->kind == ExprKind::kRead) bits = std::max<int>(bits, node->dtype.bits);
+  }
+  const int64_t lanes = target.vector_bits / std::max(bits, 8);
+  const bool is_short = nest.axes.back().extent.constant() < kMaxVectorsOfShortRow * lanes;
+  return is_short && !IsInterleaved(nest.axes.back()) && CostOfPosition(nest) <= kMaxCostInRuns ? lanes : 0;
 }
 
 // Returns nullopt if the result is never so large that its stores should bypass the caches, or if its elements are not
@@ -78,6 +98,7 @@ void PlanLoops(Schedule& schedule) {
     LoopNest& nest = schedule.nests[n];
     nest.unswitched = Unswitched(nest);
     nest.streamed = Streamed(schedule, n);
+    nest.run_lanes = RunLanes(nest, schedule.target);
     nest.work = WorkOf(nest);
   }
 }

@@ -95,6 +95,13 @@ LoopNest Copying(LoopNest nest) {
   return nest;
 }
 
+// Merges the rows of an image whose channels are interleaved, so that vectors run over their ends.
+void MergeInterleavedRows(te::ExprPool& pool, LoopNest& nest) {
+  const size_t count = nest.axes.size();
+  if (nest.update || count < 3 || !IsInterleaved(nest.axes.back())) return;
+  if (std::optional<LoopNest> merged = WithMergedAxes(pool, nest, count - 3)) nest = *std::move(merged);
+}
+
 // The sort writes its scratch before it reads it: of each row only the keys and their positions are computed.
 void LeaveScratch(LoopNest& nest) {
   const te::Tensor& tensor = nest.tensors[0].tensor;
@@ -141,6 +148,7 @@ void PlanForCpu(Schedule& schedule) {
     } else if (nest.transposed = TransposedAxis(nest); nest.transposed) {
       nest.form = NestForm::kTransposed;
     } else if (any_order && !UnrollAxes(*schedule.pool, nest)) {
+      MergeInterleavedRows(*schedule.pool, nest);
       OrderAxes(*schedule.pool, nest);
       PlanAxisRanges(nest);
     }

@@ -91,11 +91,14 @@ struct LoopNest {
   // values.
   std::vector<te::Expr> unswitched;
   std::optional<StreamedStores> streamed;  // kPositions, on a CPU: of the last tensor
-  Dim work;                                // on a CPU: an estimate, in additions
-  std::optional<Tile> tile;                // kTiles: likewise
-  std::optional<Team> team;                // kTeams: likewise
-  std::optional<BlockTile> block_tile;     // kBlockTiles: likewise
-  std::optional<NestUpdate> update;        // kPositions: likewise
+  // kPositions, on a CPU: the lanes by which rows of known lengths are divided into runs of whole vectors; 0: they are
+  // not.
+  int64_t run_lanes = 0;
+  Dim work;                             // on a CPU: an estimate, in additions
+  std::optional<Tile> tile;             // kTiles: likewise
+  std::optional<Team> team;             // kTeams: likewise
+  std::optional<BlockTile> block_tile;  // kBlockTiles: likewise
+  std::optional<NestUpdate> update;     // kPositions: likewise
   // The value of tensors[0], a sum of products on a CPU, with the copies inlined that only this nest reads; null: it
   // reads none.
   te::Expr direct;

@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/literal.h"
+#include "kernels/schedule/vector_runs.h"
 
 namespace rvm::schedule {
 namespace {
@@ -225,6 +229,47 @@ TEST(ScheduleTest, PairsOfBytesAreWidenedOnce) {
   EXPECT_EQ(text(32), "loops 1536: a; tiles 24x32: product [6x2 vectors of 8 packed, depth 64, unrolled 4]");
   // A product takes a register before it is added.
   EXPECT_EQ(text(8), "tiles 24x8: product [12x1 vectors of 8 packed, depth 64, unrolled 4]");
+}
+
+// With bytes in fours a copy has the channels of a pixel side by side, in rows without ends between them, and the
+// vectors are pixels.
+TEST(ScheduleTest, VectorsOfPixelsInFours) {
+  Target target = kWide;
+  target.has_pair_products = target.has_byte_products = true;
+  auto text = [&](int64_t size) {
+    Tensor x = Input(0, "x", kUInt8, {8, size, size}), w = Input(1, "w", kInt8, {32, 8});
+    Dim extents[] = {8};
+    Tensor y = ComputeTensor("y", kInt32, {32, size, size}, [&](Indices i) {
+      return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) {
+        return te::Cast(kInt32, x({r[0], i[1], i[2]})) * te::Cast(kInt32, w({i[0], r[0]}));
+      });
+    });
+    return Text({"y", {x, w}, {y}}, {false, true}, target);
+  };
+  EXPECT_EQ(text(14), "loops 2x196x4: pairs; tiles 32x196: y [11x2 vectors of 16 in place, overlapping, depth 2x4]");
+  // Sums of few pixels would leave lanes idle: these are stored transposed.
+  EXPECT_EQ(text(5), "loops 2x25x4: pairs; tiles 32x25: y [13x2 vectors of 16 packed, depth 2x4, stored transposed]");
+}
+
+// The rows of a padded copy are divided into whole vectors, and what is left into shorter ones.
+TEST(ScheduleTest, ShortRowsAreRunsOfVectors) {
+  auto lanes = [](const ConvolutionShape& shape, const Target& target) {
+    absl::StatusOr<Schedule> schedule = MakeSchedule(Convolution(shape), {false, true}, target);
+    RVM_CHECK(schedule.ok(), "a convolution has a schedule");
+    return schedule->nests[0].run_lanes;
+  };
+  EXPECT_EQ(lanes({.size = 28}, kWide), 16);
+  EXPECT_EQ(lanes({.size = 28}, kMiddle), 8);
+  EXPECT_EQ(lanes({.size = 400}, kWide), 0);
+  auto runs = [](int64_t count, int64_t lanes) {
+    std::string text;
+    for (auto [first, end] : VectorRuns(count, lanes)) absl::StrAppend(&text, first, "-", end, " ");
+    return text;
+  };
+  EXPECT_EQ(runs(29, 8), "0-24 24-28 28-29 ");
+  EXPECT_EQ(runs(7, 16), "0-4 4-6 6-7 ");
+  EXPECT_EQ(runs(32, 16), "0-32 ");
+  EXPECT_EQ(runs(0, 16), "");
 }
 
 TEST(ScheduleTest, PointwiseConvolutionsAreProductsOfPlanes) {

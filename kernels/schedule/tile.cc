@@ -1,9 +1,7 @@
 #include "kernels/schedule/tile.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
-#include <vector>
 
 namespace rvm::schedule {
 
@@ -13,16 +11,6 @@ constexpr int64_t kMaxSumsToUnroll = 24;
 Tile::Heights Tile::HeightsOf(int64_t count) const {
   int64_t tiles = (count + rows - 1) / rows;
   return tiles == 0 ? Heights{0, 0, 0} : Heights{tiles, count / tiles, count % tiles};
-}
-
-std::vector<Tile::RowRun> Tile::RowRuns(int64_t height) const {
-  std::vector<RowRun> runs;
-  for (int64_t first = 0; first < height; first = runs.back().end) {
-    const int64_t rest = height - first;
-    const auto part = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(rest)));
-    runs.push_back({first, first + (rest < lanes ? part : rest - rest % lanes)});
-  }
-  return runs;
 }
 
 int64_t Tile::Strands(int64_t height) const {

@@ -59,7 +59,7 @@ struct Tile {
   // The last panel ends with the last column, so that no load and no store needs a mask. Columns that the panel before
   // has, too, are computed and stored twice, with equal results.
   bool overlaps = false;
-  int64_t column_stride = 1;  // kInPlace: between neighbouring columns, in elements
+  int64_t column_stride = 1;  // kInPlace: between neighbouring columns, in elements, or in groups of depth_step
 
   // In calls with few rows the vectors run along the depth instead: both factors are then read in place, an element of
   // the result is a dot product, and nothing is copied for the tile.
@@ -123,12 +123,6 @@ struct Tile {
     int64_t tiles, low, higher;
   };
   Heights HeightsOf(int64_t count) const;
-  // Divides the rows of a transposed tile of this height into a run of whole vectors, and runs of powers of two, which
-  // are stored without masks.
-  struct RowRun {
-    int64_t first, end;
-  };
-  std::vector<RowRun> RowRuns(int64_t height) const;
   // Independent sums of an element in a tile of this height, which hide the latency of an addition. They divide the
   // segments, if there are some.
   int64_t Strands(int64_t height) const;

@@ -11,6 +11,7 @@
 
 #include "kernels/schedule/block_products.h"
 #include "kernels/schedule/stored_factors.h"
+#include "kernels/schedule/vector_runs.h"
 
 namespace rvm::schedule {
 namespace {
@@ -33,7 +34,7 @@ constexpr int64_t kMaxColumnStride = 4;
 constexpr double kCostOfMasks = 1.1;
 // Cycles to transpose the sums of one vector of columns.
 constexpr double kTransposition = 27;
-// Cycles to finish and to store a run of rows (Tile::RowRuns) of one vector of columns.
+// Cycles to finish and to store a run of rows (VectorRuns) of one vector of columns.
 constexpr double kRowRun = 32;
 // The share of the cycles of loads that multiplications do not hide.
 constexpr double kUnhiddenLoads = 0.25;
@@ -61,6 +62,8 @@ constexpr int64_t kRegistersToExpand = 2;
 constexpr int64_t kRegistersOfBlocks = 3;
 // Registers for a step of a product in pairs, beside those for its vectors: a product before it is added.
 constexpr int64_t kRegistersOfPairs = 1;
+// Registers for a step of a product in fours, beside those for its vectors: LLVM loads several broadcasts ahead.
+constexpr int64_t kRegistersOfFours = 2;
 // Steps of a product in blocks that are emitted one behind the other: with four bits, a block of 32.
 constexpr int64_t kMaxStepsOfBlock = 8;
 // Chains of additions that one row of a tile has at least, if their number is fixed: as many as their latency.
@@ -173,7 +176,7 @@ class TilePlanner {
     tile.transposed_store = tile.row && *tile.row > tile.column;
     if (StoresWholeRows(tile)) {
       bool has_many_rows = tile.column_stride == 1 && nest_.axes[*tile.row].extent.constant() >= kMinRowsForCopies;
-      if (IsShallow() || (has_many_rows && CopyToPanels(tile))) rank = 4;
+      if (IsShallow() || tile.depth_step > 1 || (has_many_rows && CopyToPanels(tile))) rank = 4;
     }
     ChooseSize(tile);
     return rank;
@@ -355,13 +358,14 @@ class TilePlanner {
   }
 
   bool ReadInPlace(const std::vector<size_t>& columns, Tile& tile) const {
-    if (tile.vector->kind != ExprKind::kRead || tile.depth_step > 1) return false;
+    if (tile.vector->kind != ExprKind::kRead || (tile.depth_step > 1 && !HasFours(tile))) return false;
+    const int64_t most = tile.depth_step > 1 ? 1 : kMaxColumnStride;
     for (size_t column : columns) {
       const IndexVar& axis = nest_.axes[column];
-      int64_t stride = te::Stride(tile.vector->operands[0], axis.id).value_or(0);
-      if (stride < 1 || stride > kMaxColumnStride || !FillsVectors(axis.extent, tile)) continue;
+      int64_t elements = te::Stride(tile.vector->operands[0], axis.id).value_or(0), stride = elements / tile.depth_step;
+      if (elements % tile.depth_step != 0 || stride < 1 || stride > most || !FillsVectors(axis.extent, tile)) continue;
       bool fits = axis.extent.is_const() && axis.extent.constant() >= tile.lanes;
-      if (!fits && !target_.has_masks) continue;
+      if (!fits && !(tile.depth_step > 1 ? target_.masks_are_fast() : target_.has_masks)) continue;
       tile.column = column;
       tile.column_stride = stride;
       tile.access = Tile::Access::kInPlace;
@@ -369,6 +373,12 @@ class TilePlanner {
       return true;
     }
     return false;
+  }
+
+  // Returns whether the four positions of a step lie side by side, as in a copy that PairDepth made.
+  bool HasFours(const Tile& tile) const {
+    const IndexVar& step = reduce_.axes.back();
+    return tile.depth_step == 4 && step.extent == Dim(4) && te::Stride(tile.vector->operands[0], step.id) == int64_t{1};
   }
 
   // Returns a row axis where the broadcast factor has none: it is then one factor for the whole tile.
@@ -477,17 +487,18 @@ class TilePlanner {
     int64_t first = std::clamp<int64_t>(needed, 1, most_vectors), last = 1;
     const SumOrder::Vectors* agreed = Agreed(tile);
     if (agreed != nullptr && tile.is_packed()) first = last = agreed->panel / tile.lanes;
+    const bool has_fours = tile.depth_step == 4 && target_.vector_registers >= 32;
     double least = 0;
     for (int64_t vectors = first; vectors >= last; --vectors) {
       // Sums, one step's vectors and a broadcast must fit the registers.
       int64_t others = tile.blocks            ? vectors + kRegistersOfBlocks - 1
                        : tile.flips_sign()    ? 2 * vectors
                        : tile.depth_step == 2 ? vectors + kRegistersOfPairs
+                       : has_fours            ? vectors + kRegistersOfFours
                        : tile.sources.empty() ? vectors
                                               : 2 * vectors + kRegistersToExpand;
       int64_t height = std::clamp<int64_t>((target_.vector_registers - others - 1) / vectors, 1, most_rows);
-      const bool has_runs = tile.transposed_store && !target_.masks_are_fast();
-      if (has_runs && height > tile.lanes) height -= height % std::max<int64_t>(tile.lanes / 2, 1);
+      if (tile.transposed_store && height > tile.lanes) height -= height % std::max<int64_t>(tile.lanes / 2, 1);
       if (rows.is_const()) height = EvenHeight(rows.constant(), height);
       double per_vector = 1.0 / static_cast<double>(vectors), per_row = 1.0 / static_cast<double>(height);
       if (rows.is_const() && rows.constant() > 0) {
@@ -501,7 +512,7 @@ class TilePlanner {
       double loads = 0.5 * (by_row ? 1 + per_row * per_vector : per_vector + per_load * per_row);
       double cost = std::max(0.5, loads) + kUnhiddenLoads * loads;
       if (tile.transposed_store) {
-        const auto runs = static_cast<double>(has_runs ? tile.RowRuns(height).size() : 0);
+        const auto runs = static_cast<double>(VectorRuns(height, tile.lanes).size());
         cost += (kTransposition + kRowRun * runs) / depth * per_row;
       }
       if (is_masked(vectors)) cost *= kCostOfMasks;

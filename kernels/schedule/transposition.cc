@@ -8,14 +8,16 @@
 
 namespace rvm::schedule {
 
-// Fewer elements side by side leave most of a block empty; the vectoriser interleaves them.
-constexpr int64_t kMinColumns = 4;
+// So few elements side by side leave most of a block empty; the vectoriser interleaves them.
+constexpr int64_t kMaxInterleaved = 4;
+
+bool IsInterleaved(const te::IndexVar& innermost) {
+  return innermost.extent.is_const() && innermost.extent.constant() <= kMaxInterleaved;
+}
 
 std::optional<size_t> TransposedAxis(const LoopNest& nest) {
   const te::Tensor& tensor = nest.tensors[0].tensor;
-  if (!nest.axes.empty() && nest.axes.back().extent.AsConst().value_or(kMinColumns) < kMinColumns) {
-    return std::nullopt;
-  }
+  if (!nest.axes.empty() && IsInterleaved(nest.axes.back())) return std::nullopt;
   bool moves = nest.tensors.size() == 1 && nest.axes.size() > 1 && nest.reduction() == nullptr && !tensor->self &&
                !nest.update && !tensor->is_ordered && te::Stride(nest.store_offset, nest.axes.back().id) == 1;
   if (!moves) return std::nullopt;

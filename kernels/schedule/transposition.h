@@ -9,6 +9,9 @@
 
 namespace rvm::schedule {
 
+// Returns whether the innermost axis is so short that vectors run along the one outside of it, and interleave.
+bool IsInterleaved(const te::IndexVar& innermost);
+
 // Returns the axis along which the reads of the nest are contiguous, if that is not the innermost one.
 std::optional<size_t> TransposedAxis(const LoopNest& nest);
 

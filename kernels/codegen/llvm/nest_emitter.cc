@@ -21,6 +21,7 @@
 #include "kernels/schedule/block_tile_planner.h"
 #include "kernels/schedule/gpu_schedule.h"
 #include "kernels/schedule/nest_cost.h"
+#include "kernels/schedule/vector_runs.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/IR/Intrinsics.h"
 
@@ -238,7 +239,12 @@ void NestEmitter::EmitAxes(size_t axis, size_t count, llvm::function_ref<void()>
     end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, counts_[axis]);
   if (axis >= nest_.ranges.size() || nest_.ranges[axis].empty()) return EmitAxis(axis, count, begin, end, {}, body);
   for (const schedule::AxisRange& range : nest_.ranges[axis]) {
-    auto limit = [&](llvm::Intrinsic::ID id, Value* x, int64_t bound) {
+    auto limit = [&](llvm::Intrinsic::ID id, Value* x, int64_t bound) -> Value* {
+      if (const auto* known = llvm::dyn_cast<llvm::ConstantInt>(x)) {
+        const int64_t value = known->getSExtValue();
+        bound = id == llvm::Intrinsic::smax ? std::max(value, bound) : std::min(value, bound);
+        return b_.getInt64(static_cast<uint64_t>(bound));
+      }
       return b_.CreateBinaryIntrinsic(id, x, b_.getInt64(static_cast<uint64_t>(bound)));
     };
     Value *from = limit(llvm::Intrinsic::smax, begin, range.begin), *to = limit(llvm::Intrinsic::smin, end, range.end);
@@ -283,7 +289,7 @@ void NestEmitter::EmitAxis(size_t axis, size_t count, Value* begin, Value* end,
   // Loops around EmitColumns share its accumulators, so their accesses are not independent.
   bool has_positions = count == nest_.axes.size();
   llvm::MDNode* independent = has_positions ? group_ : nullptr;
-  auto loop_over = [&](Value* from, Value* to) {
+  auto one_loop = [&](Value* from, Value* to, bool keep_rolled) {
     EmitStoppableLoop(b_, {from, to, nest_.axes[axis].extent}, cancel_, schedule::CostOfIteration(nest_, axis), {},
                       [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
                         e_.OpenScope();
@@ -296,7 +302,17 @@ void NestEmitter::EmitAxis(size_t axis, size_t count, Value* begin, Value* end,
                         e_.CloseScope();
                         return {};
                       },
-                      {.independent = independent});
+                      {.independent = independent, .keep_rolled = keep_rolled});
+  };
+  auto loop_over = [&](Value* from, Value* to) {
+    const auto *first = llvm::dyn_cast<llvm::ConstantInt>(from), *last = llvm::dyn_cast<llvm::ConstantInt>(to);
+    const bool is_known = first != nullptr && last != nullptr;
+    if (!is_known || nest_.run_lanes == 0 || axis + 1 < count || !has_positions) return one_loop(from, to, false);
+    const int64_t begin_of_row = first->getSExtValue(), length = last->getSExtValue() - begin_of_row;
+    for (auto [begin_of_run, end_of_run] : schedule::VectorRuns(length, nest_.run_lanes)) {
+      one_loop(b_.getInt64(static_cast<uint64_t>(begin_of_row + begin_of_run)),
+               b_.getInt64(static_cast<uint64_t>(begin_of_row + end_of_run)), true);
+    }
   };
   auto loop = [&] {
     if (streams_ == nullptr || axis + 1 < count) return loop_over(begin, end);

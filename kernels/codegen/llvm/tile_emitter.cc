@@ -10,6 +10,7 @@
 #include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/transpose_vectors.h"
 #include "kernels/schedule/nest_cost.h"
+#include "kernels/schedule/vector_runs.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/IntrinsicsAArch64.h"
@@ -146,14 +147,15 @@ TileEmitter::Panel TileEmitter::BeginPanel(Value* index, bool loads_vectors) {
     panel.base =
         b_.CreateInBoundsGEP(factor_, e_.pointers.at(t_.panels.get()), b_.CreateNSWMul(number, e_.EmitExtent(depth)));
   } else if (t_.masked) {
-    int64_t elements = t_.lanes * t_.column_stride;
+    int64_t elements = t_.lanes * t_.column_stride * t_.depth_step;
     llvm::SmallVector<llvm::Constant*, 16> lanes;
     for (int64_t i = 0; i < elements; ++i) lanes.push_back(b_.getInt32(static_cast<uint32_t>(i)));
     Value* left = b_.CreateNSWSub(e_.EmitExtent(columns_), panel.column);
     left = b_.CreateTrunc(b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, I64(t_.panel())), b_.getInt32Ty());
     // Up to the last column, and not the elements between it and the one that would follow.
+    auto apart = static_cast<uint32_t>(t_.column_stride * t_.depth_step);
     auto between = static_cast<uint32_t>(t_.column_stride - 1);
-    left = b_.CreateNSWSub(b_.CreateNSWMul(left, b_.getInt32(between + 1)), b_.getInt32(between));
+    left = b_.CreateNSWSub(b_.CreateNSWMul(left, b_.getInt32(apart)), b_.getInt32(between));
     for (int64_t v = 0; v < t_.vectors; ++v) {
       Value* here = b_.CreateNSWSub(left, b_.getInt32(static_cast<uint32_t>(v * elements)));
       panel.masks.push_back(b_.CreateICmpSLT(llvm::ConstantVector::get(lanes),
@@ -663,13 +665,13 @@ void TileEmitter::EmitEpilogue(Value* row, Value* height, const Panel& panel) {
   // `length`: of the inner loop, over elements that are stored side by side.
   auto all = [&](Value* length, int64_t fold_tail) {
     const auto* known = llvm::dyn_cast<llvm::ConstantInt>(length);
-    const bool is_cut = t_.transposed_store && known != nullptr && !s_.target.masks_are_fast();
+    const bool is_cut = t_.transposed_store && known != nullptr;
     bool is_panel = !t_.transposed_store && te::Stride(s_.nest.store_offset, s_.nest.axes[t_.column].id) == int64_t{1};
     // Unrolled before it is vectorised, it would store element by element.
     LoopHints inner{.independent = s_.independent, .fold_tail = fold_tail, .keep_rolled = is_panel || is_cut};
     if (is_cut) {
       loop(width, {}, [&](Value* c) {
-        for (auto [first, end] : t_.RowRuns(known->getSExtValue())) {
+        for (auto [first, end] : schedule::VectorRuns(known->getSExtValue(), t_.lanes)) {
           loop_from(I64(first), I64(end), inner, [&](Value* r) { at(r, c); });
         }
       });
@@ -695,7 +697,7 @@ void TileEmitter::EmitTile(Value* row, Value* height, const std::vector<int64_t>
   auto block = [&](const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, function); };
   llvm::BasicBlock *never = block("never"), *done = block("summed");
   // Rows of a known height are stored without masks.
-  const bool has_own_ends = t_.transposed_store && heights.size() <= 2 && !s_.target.masks_are_fast();
+  const bool has_own_ends = t_.transposed_store && heights.size() <= 2;
   llvm::SwitchInst* choice = b_.CreateSwitch(height, never, static_cast<unsigned>(heights.size()));
   b_.SetInsertPoint(never);
   b_.CreateUnreachable();
