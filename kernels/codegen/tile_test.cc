@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -140,6 +141,7 @@ te::Computation ConvolutionOfBytes(DataType image, DataType filters, int64_t cha
 // With bytes in fours the vectors are pixels, whose channels a copy has side by side, if these fill them: then sums are
 // stored as they are.
 TEST(TileTest, PixelsInFours) {
+  Sample sample(3);
   struct Shape {
     int64_t channels, size, window;
     bool fills;
@@ -148,6 +150,7 @@ TEST(TileTest, PixelsInFours) {
     for (auto [channels, size, window, fills] :
          {Shape{8, 8, 1, true}, {16, 14, 1, true}, {8, 34, 3, true}, {12, 15, 1, true}, {8, 5, 1, false}}) {
       for (bool constant : {true, false}) {
+        if (!sample.Takes()) continue;
         for (const char* target : {"alderlake", "icelake-server"}) {
           CheckOptions options{.constant_inputs = {false, constant}, .range = 255, .target = target, .threads = true};
           ScheduledKernel kernel = CheckKernel(ConvolutionOfBytes(image, filters, channels, size, window), options);
@@ -157,6 +160,42 @@ TEST(TileTest, PixelsInFours) {
           bool in_place = tile->access == schedule::Tile::Access::kInPlace && tile->depth_step == 4;
           if (constant) EXPECT_EQ(in_place, fills) << Describe(kernel.schedule);
         }
+      }
+    }
+  }
+}
+
+// A row of a window that is no whole steps is read with what follows it, from a copy with columns behind the last
+// window.
+TEST(TileTest, WindowsInWholeSteps) {
+  Sample sample(3);
+  for (auto [image, filters] : {std::pair(kUInt8, kInt8), {kInt8, kInt8}}) {
+    for (auto [window, stride] : {std::pair(3, 1), {3, 2}, {5, 1}, {7, 2}}) {
+      if (!sample.Takes()) continue;
+      Tensor x = Input(0, "x", image, {3, 19, 19}), w = Input(1, "w", filters, {20, 3, window, window});
+      Dim extents[] = {3, window, window};
+      const int64_t pad = window / 2, out = (19 + 2 * pad - window) / stride + 1;
+      Tensor y = ComputeTensor("y", kInt32, {20, out, out}, [&](Indices i) {
+        return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) {
+          std::vector<Expr> at = {r[0]};
+          Expr inside;
+          for (size_t axis : {1, 2}) {
+            at.push_back(i[axis] * te::Index(stride) + r[axis] - te::Index(pad));
+            Expr fits = te::Binary(BinaryOp::kAnd, te::Binary(BinaryOp::kGreaterEqual, at[axis], te::Index(0)),
+                                   te::Binary(BinaryOp::kLess, at[axis], te::Index(19)));
+            inside = inside ? te::Binary(BinaryOp::kAnd, inside, fits) : fits;
+          }
+          return te::Select(inside, te::Cast(kInt32, x(at)), te::IntConst(kInt32, 7)) *
+                 te::Cast(kInt32, w({i[0], r[0], r[1], r[2]}));
+        });
+      });
+      for (const char* target : {"x86-64-v3", "alderlake", "icelake-server"}) {
+        CheckOptions options{.constant_inputs = {false, true}, .range = 255, .target = target, .threads = true};
+        ScheduledKernel kernel = CheckKernel({"windows", {x, w}, {y}}, options);
+        if (HasFatalFailure()) return;
+        ASSERT_TRUE(HasTile(kernel.schedule)) << Describe(kernel.schedule);
+        EXPECT_TRUE(TileOf(kernel.schedule)->whole_steps) << Describe(kernel.schedule);
+        EXPECT_EQ(GroupOf(kernel.schedule), target == std::string_view("x86-64-v3") ? 2 : 4);
       }
     }
   }

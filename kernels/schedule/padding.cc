@@ -23,47 +23,8 @@ using te::ExprNode;
 using te::Tensor;
 using te::TensorNode;
 
-struct Range {
-  Dim least, greatest;
-};
-
-// Returns the values of an index expression; nullopt if it is not a sum of multiples of variables, their quotients
-// and remainders.
-std::optional<Range> RangeOf(const Expr& e) {
-  switch (e->kind) {
-    case ExprKind::kIntConst: return Range{e->int_value, e->int_value};
-    case ExprKind::kDim: return Range{e->dim, e->dim};
-    case ExprKind::kIndex: return Range{0, e->index.extent - 1};
-    case ExprKind::kBinary: break;
-    case ExprKind::kFloatConst:
-    case ExprKind::kRead:
-    case ExprKind::kUnary:
-    case ExprKind::kSelect:
-    case ExprKind::kCast:
-    case ExprKind::kBitcast:
-    case ExprKind::kReduce: return std::nullopt;
-  }
-  std::optional<Range> a = RangeOf(e->operands[0]), b = RangeOf(e->operands[1]);
-  if (!a || !b) return std::nullopt;
-  bool divides = e->binary == BinaryOp::kFloorDivide || e->binary == BinaryOp::kFloorMod;
-  if (divides && b->least.is_const() && b->least == b->greatest && b->least.constant() > 0) {
-    if (e->binary == BinaryOp::kFloorMod) return Range{0, b->least - 1};
-    // The quotient of an axis of phases, whose extent is a multiple.
-    Dim count = a->greatest + 1;
-    if (e->operands[0]->kind == ExprKind::kIndex) count = e->operands[0]->index.extent;
-    bool whole = FloorMod(count, b->least) == Dim(0);
-    return Range{FloorDiv(a->least, b->least), whole ? FloorDiv(count, b->least) - 1 : FloorDiv(a->greatest, b->least)};
-  }
-  if (e->binary == BinaryOp::kAdd) return Range{a->least + b->least, a->greatest + b->greatest};
-  if (e->binary == BinaryOp::kSubtract) return Range{a->least - b->greatest, a->greatest - b->least};
-  if (e->binary != BinaryOp::kMultiply) return std::nullopt;
-  if (e->operands[0]->kind == ExprKind::kIntConst) std::swap(a, b);
-  if (!b->least.is_const() || b->least != b->greatest || b->least.constant() < 0) return std::nullopt;
-  return Range{a->least * b->least, a->greatest * b->least};
-}
-
 // Returns whether all values are places of an axis of `extent`, provably.
-bool Inside(const Range& range, const Dim& extent) {
+bool Inside(const IndexRange& range, const Dim& extent) {
   if (!range.least.is_const() || range.least.constant() < 0) return false;
   if (CompareDims(range.greatest + 1, extent) == DimEquality::kEqual) return true;
   return range.greatest.is_const() && extent.is_const() && range.greatest.constant() < extent.constant();
@@ -209,6 +170,18 @@ class PaddingHoister {
     return stride;
   }
 
+  // Returns how many positions a row of a window has less than whole steps of bytes. The row runs along the last axis.
+  int64_t ColumnsBehind(const TensorNode& reader, const Expr& column, DataType stored) const {
+    const te::IndexVar& innermost = reader.body->axes.back();
+    if (stored.bits != 8 || reader.dtype != kInt32 || !innermost.extent.is_const()) return 0;
+    if (te::Stride(column, innermost.id) != int64_t{1}) return 0;
+    const int64_t step = target_.has_byte_products ? 4 : target_.has_pair_products ? 2 : 1;
+    for (const te::IndexVar& axis : reader.body->axes) {
+      if (axis.extent.AsConst().value_or(1) % step == 0) return 0;  // PairDepth takes steps of that axis
+    }
+    return (step - innermost.extent.constant() % step) % step;
+  }
+
   // Returns the read of `select` from a padded tensor; null if it is no window over the edge of one.
   Expr PaddedRead(const ExprNode& select, const TensorNode& reader) {
     Expr otherwise = select.operands[2];
@@ -229,7 +202,7 @@ class PaddingHoister {
     std::vector<Expr> at = read->operands, first(at.size());
     bool slides = false;
     for (size_t i = 0; i < at.size(); ++i) {
-      std::optional<Range> range = RangeOf(at[i]);
+      std::optional<IndexRange> range = RangeOf(at[i]);
       if (!range) return Expr();
       if (CountVariables({at[i]}) <= 1 && Inside(*range, dims[i])) continue;
       slides = true;
@@ -241,6 +214,8 @@ class PaddingHoister {
     bool closed = true;
     size_t last = at.size() - 1;
     Dim width = dims[last];
+    const int64_t behind = first[last] ? ColumnsBehind(reader, at.back(), stored->dtype) : 0;
+    dims[last] = dims[last] + behind;
     int64_t phases = first[last] ? SplitPhases(reader, dims, at) : 1;
     Tensor padded = te::ComputeTensor("padded", stored->dtype, dims, [&](std::span<const Expr> i) {
       te::Rewrite place;
@@ -250,6 +225,8 @@ class PaddingHoister {
         if (axis == last && phases > 1) {
           Expr column = pool_.Binary(BinaryOp::kMultiply, pool_.Intern(*i[axis + 1]), pool_.Intern(*te::Index(phases)));
           here = pool_.Binary(BinaryOp::kAdd, column, here);
+        }
+        if (axis == last && (phases > 1 || behind > 0)) {
           in_row = pool_.Intern(*te::Binary(BinaryOp::kLess, here, pool_.Extent(width)));
         }
         if (first[axis]) here = pool_.Binary(BinaryOp::kAdd, here, first[axis]);
@@ -275,6 +252,40 @@ class PaddingHoister {
 };
 
 }  // namespace
+
+std::optional<IndexRange> RangeOf(const Expr& e) {
+  switch (e->kind) {
+    case ExprKind::kIntConst: return IndexRange{e->int_value, e->int_value};
+    case ExprKind::kDim: return IndexRange{e->dim, e->dim};
+    case ExprKind::kIndex: return IndexRange{0, e->index.extent - 1};
+    case ExprKind::kBinary: break;
+    case ExprKind::kFloatConst:
+    case ExprKind::kRead:
+    case ExprKind::kUnary:
+    case ExprKind::kSelect:
+    case ExprKind::kCast:
+    case ExprKind::kBitcast:
+    case ExprKind::kReduce: return std::nullopt;
+  }
+  std::optional<IndexRange> a = RangeOf(e->operands[0]), b = RangeOf(e->operands[1]);
+  if (!a || !b) return std::nullopt;
+  bool divides = e->binary == BinaryOp::kFloorDivide || e->binary == BinaryOp::kFloorMod;
+  if (divides && b->least.is_const() && b->least == b->greatest && b->least.constant() > 0) {
+    if (e->binary == BinaryOp::kFloorMod) return IndexRange{0, b->least - 1};
+    // The quotient of an axis of phases, whose extent is a multiple.
+    Dim count = a->greatest + 1;
+    if (e->operands[0]->kind == ExprKind::kIndex) count = e->operands[0]->index.extent;
+    bool whole = FloorMod(count, b->least) == Dim(0);
+    return IndexRange{FloorDiv(a->least, b->least),
+                      whole ? FloorDiv(count, b->least) - 1 : FloorDiv(a->greatest, b->least)};
+  }
+  if (e->binary == BinaryOp::kAdd) return IndexRange{a->least + b->least, a->greatest + b->greatest};
+  if (e->binary == BinaryOp::kSubtract) return IndexRange{a->least - b->greatest, a->greatest - b->least};
+  if (e->binary != BinaryOp::kMultiply) return std::nullopt;
+  if (e->operands[0]->kind == ExprKind::kIntConst) std::swap(a, b);
+  if (!b->least.is_const() || b->least != b->greatest || b->least.constant() < 0) return std::nullopt;
+  return IndexRange{a->least * b->least, a->greatest * b->least};
+}
 
 te::Computation HoistPadding(const te::Computation& computation, const Target& target) {
   return PaddingHoister(target).Run(computation);

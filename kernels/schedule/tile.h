@@ -102,6 +102,9 @@ struct Tile {
   // are widened to 16, and their products are added up in pairs in lanes of int32. Four: both factors are bytes.
   // Else 1.
   int64_t depth_step = 1;
+  // The last step may read the broadcast factor behind the innermost depth axis: there are elements, and the vectors
+  // have zeros there.
+  bool whole_steps = false;
   // Equal parts of the innermost depth axis whose sums are added up one after the other, in every tile, so that the
   // bits of a sum do not depend on the height of its tile. The last has what is left over. They are strands in lower
   // tiles, and run one after the other in higher ones. 0: strands take turns, and heights have different numbers of

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/schedule/block_products.h"
+#include "kernels/schedule/padding.h"
 #include "kernels/schedule/stored_factors.h"
 #include "kernels/schedule/vector_runs.h"
 
@@ -124,11 +125,24 @@ class TilePlanner {
   }
 
  private:
-  // A short run of the depth that has no whole groups of four is taken in pairs.
+  // A short run of the depth that has no whole groups of four is taken in pairs, unless more can be read behind it.
   int64_t StepOf(const std::array<Expr, 2>& narrow) const {
     int64_t group = DepthStep(target_, narrow[0].dtype(), narrow[1].dtype()),
             extent = reduce_.axes.back().extent.constant();
-    return group == 4 && extent % group != 0 && extent < kMinDepthOfBytes ? 2 : group;
+    bool is_wide = extent >= kMinDepthOfBytes || ReadsBehind(narrow[0], group) || ReadsBehind(narrow[1], group);
+    return group == 4 && extent % group != 0 && !is_wide ? 2 : group;
+  }
+
+  // Returns whether the last step of so many positions may read the factor behind the innermost depth axis.
+  bool ReadsBehind(const Expr& factor, int64_t step) const {
+    const IndexVar& innermost = reduce_.axes.back();
+    if (factor->kind != ExprKind::kRead || factor->tensor->kind != te::TensorKind::kCompute) return false;
+    if (te::Stride(factor->operands[0], innermost.id) != int64_t{1} || !innermost.extent.is_const()) return false;
+    const int64_t behind = (step - innermost.extent.constant() % step) % step;
+    std::optional<IndexRange> range = RangeOf(factor->operands[0]);
+    const Dim elements = NumElements(factor->tensor.dims());
+    return range && range->greatest.is_const() && elements.is_const() &&
+           range->greatest.constant() + behind < elements.constant();
   }
 
   // Returns the better of the tiles that read one factor or the other as vectors.
@@ -524,6 +538,8 @@ class TilePlanner {
     }
     const Dim& innermost = reduce_.axes.back().extent;
     tile.inner_depth = innermost.is_const() ? (innermost.constant() + tile.depth_step - 1) / tile.depth_step : 0;
+    tile.whole_steps =
+        tile.depth_step > 1 && tile.packed && !tile.blocks && ReadsBehind(tile.broadcast, tile.depth_step);
     tile.segments = Segments(tile);
     tile.slides = Slides(tile);
     if (tile.packed) tile.packed->panel = tile.panel(), tile.packed->depth_step = tile.depth_step;

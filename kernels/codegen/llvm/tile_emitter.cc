@@ -281,12 +281,12 @@ Value* TileEmitter::Widen(DataType from, Value* x) {
   return from.is_int() ? b_.CreateSExt(x, type) : b_.CreateZExt(x, type);
 }
 
-// The broadcast factor at `positions` of the depth from `k` on, and zeros, as it is multiplied.
+// The broadcast factor at `positions` of the depth from `k` on, and zeros or what follows, as it is multiplied.
 Value* TileEmitter::EmitGroup(Value* k, int64_t positions) {
   const DataType dtype = t_.broadcast.dtype();
   bool adjacent = t_.broadcast->kind == te::ExprKind::kRead &&
                   te::Stride(t_.broadcast->operands[0], depth_.back().id) == int64_t{1};
-  if (adjacent && positions == t_.depth_step) {
+  if (adjacent && (positions == t_.depth_step || t_.whole_steps)) {
     llvm::Type* element = e_.MemoryType(dtype);
     Value* address =
         b_.CreateInBoundsGEP(element, e_.pointers.at(t_.broadcast->tensor.get()), e_.Emit(t_.broadcast->operands[0]));
