@@ -173,7 +173,9 @@ class BatchVariants(relayvm.TestCase):
         for target, has_chains in (((), True), (("--target", "x86-64-v3"), True), (("--target", "portable"), False)):
             batch = self.compile("batch.rvm", "--batch", *target)
             # Results of recipes do not take the memory of arguments.
-            self.assertEqual("other_sums adds_to" in relayvm.must(relayvm.COMPILER, "inspect", batch, "--code"), has_chains)
+            code = relayvm.must(relayvm.COMPILER, "inspect", batch, "--code")
+            self.assertEqual("other_sums adds_to" in code, has_chains)
+            self.assertEqual("other_sums arranged (" in code, has_chains)  # recipes read no panels
             for entry, args in calls:
                 ours, expected = (self.flat(relayvm.parse_value(relayvm.execute(model, *args, entry=entry))) for model in (batch, plain))
                 np.testing.assert_allclose(ours, expected, atol=2e-4)
