@@ -4,9 +4,8 @@
 // per index of one axis. It is dropped where it can go
 //  - backwards, into the product that makes its operand: a convolution, dense layer or matmul with
 //    constant weights. Between them may stand sums with constants, which are multiplied too;
-//  - backwards, into another scale, if that multiplies a cast of integers, such as the sums of a quantised product.
-//  Sums
-//    with constants may stand between them, too;
+//  - backwards, into another scale, if that multiplies a cast of integers, such as the sums of a quantised product;
+//    sums with constants may stand between them, too;
 //  - forwards, into the weights of the product that takes its result;
 //  - from the second operand of a matmul of two computed matrices to the first, if it is one number: the second one,
 //    such as a decoder's keys, is then read as it is.

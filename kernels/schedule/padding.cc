@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "kernels/schedule/rewrite_tensors.h"
+#include "kernels/schedule/tile_planner.h"
 #include "kernels/schedule/windows.h"
 #include "kernels/te/expr_pool.h"
 
@@ -23,8 +24,47 @@ using te::ExprNode;
 using te::Tensor;
 using te::TensorNode;
 
+struct Range {
+  Dim least, greatest;
+};
+
+// Returns the values of an index expression; nullopt if it is not a sum of multiples of variables, their quotients
+// and remainders.
+std::optional<Range> RangeOf(const Expr& e) {
+  switch (e->kind) {
+    case ExprKind::kIntConst: return Range{e->int_value, e->int_value};
+    case ExprKind::kDim: return Range{e->dim, e->dim};
+    case ExprKind::kIndex: return Range{0, e->index.extent - 1};
+    case ExprKind::kBinary: break;
+    case ExprKind::kFloatConst:
+    case ExprKind::kRead:
+    case ExprKind::kUnary:
+    case ExprKind::kSelect:
+    case ExprKind::kCast:
+    case ExprKind::kBitcast:
+    case ExprKind::kReduce: return std::nullopt;
+  }
+  std::optional<Range> a = RangeOf(e->operands[0]), b = RangeOf(e->operands[1]);
+  if (!a || !b) return std::nullopt;
+  bool divides = e->binary == BinaryOp::kFloorDivide || e->binary == BinaryOp::kFloorMod;
+  if (divides && b->least.is_const() && b->least == b->greatest && b->least.constant() > 0) {
+    if (e->binary == BinaryOp::kFloorMod) return Range{0, b->least - 1};
+    // The quotient of an axis of phases, whose extent is a multiple.
+    Dim count = a->greatest + 1;
+    if (e->operands[0]->kind == ExprKind::kIndex) count = e->operands[0]->index.extent;
+    bool whole = FloorMod(count, b->least) == Dim(0);
+    return Range{FloorDiv(a->least, b->least), whole ? FloorDiv(count, b->least) - 1 : FloorDiv(a->greatest, b->least)};
+  }
+  if (e->binary == BinaryOp::kAdd) return Range{a->least + b->least, a->greatest + b->greatest};
+  if (e->binary == BinaryOp::kSubtract) return Range{a->least - b->greatest, a->greatest - b->least};
+  if (e->binary != BinaryOp::kMultiply) return std::nullopt;
+  if (e->operands[0]->kind == ExprKind::kIntConst) std::swap(a, b);
+  if (!b->least.is_const() || b->least != b->greatest || b->least.constant() < 0) return std::nullopt;
+  return Range{a->least * b->least, a->greatest * b->least};
+}
+
 // Returns whether all values are places of an axis of `extent`, provably.
-bool Inside(const IndexRange& range, const Dim& extent) {
+bool Inside(const Range& range, const Dim& extent) {
   if (!range.least.is_const() || range.least.constant() < 0) return false;
   if (CompareDims(range.greatest + 1, extent) == DimEquality::kEqual) return true;
   return range.greatest.is_const() && extent.is_const() && range.greatest.constant() < extent.constant();
@@ -175,7 +215,7 @@ class PaddingHoister {
     const te::IndexVar& innermost = reader.body->axes.back();
     if (stored.bits != 8 || reader.dtype != kInt32 || !innermost.extent.is_const()) return 0;
     if (te::Stride(column, innermost.id) != int64_t{1}) return 0;
-    const int64_t step = target_.has_byte_products ? 4 : target_.has_pair_products ? 2 : 1;
+    const int64_t step = target_.has_pair_products ? DepthStep(target_, stored, stored) : 1;
     for (const te::IndexVar& axis : reader.body->axes) {
       if (axis.extent.AsConst().value_or(1) % step == 0) return 0;  // PairDepth takes steps of that axis
     }
@@ -202,7 +242,7 @@ class PaddingHoister {
     std::vector<Expr> at = read->operands, first(at.size());
     bool slides = false;
     for (size_t i = 0; i < at.size(); ++i) {
-      std::optional<IndexRange> range = RangeOf(at[i]);
+      std::optional<Range> range = RangeOf(at[i]);
       if (!range) return Expr();
       if (CountVariables({at[i]}) <= 1 && Inside(*range, dims[i])) continue;
       slides = true;
@@ -252,40 +292,6 @@ class PaddingHoister {
 };
 
 }  // namespace
-
-std::optional<IndexRange> RangeOf(const Expr& e) {
-  switch (e->kind) {
-    case ExprKind::kIntConst: return IndexRange{e->int_value, e->int_value};
-    case ExprKind::kDim: return IndexRange{e->dim, e->dim};
-    case ExprKind::kIndex: return IndexRange{0, e->index.extent - 1};
-    case ExprKind::kBinary: break;
-    case ExprKind::kFloatConst:
-    case ExprKind::kRead:
-    case ExprKind::kUnary:
-    case ExprKind::kSelect:
-    case ExprKind::kCast:
-    case ExprKind::kBitcast:
-    case ExprKind::kReduce: return std::nullopt;
-  }
-  std::optional<IndexRange> a = RangeOf(e->operands[0]), b = RangeOf(e->operands[1]);
-  if (!a || !b) return std::nullopt;
-  bool divides = e->binary == BinaryOp::kFloorDivide || e->binary == BinaryOp::kFloorMod;
-  if (divides && b->least.is_const() && b->least == b->greatest && b->least.constant() > 0) {
-    if (e->binary == BinaryOp::kFloorMod) return IndexRange{0, b->least - 1};
-    // The quotient of an axis of phases, whose extent is a multiple.
-    Dim count = a->greatest + 1;
-    if (e->operands[0]->kind == ExprKind::kIndex) count = e->operands[0]->index.extent;
-    bool whole = FloorMod(count, b->least) == Dim(0);
-    return IndexRange{FloorDiv(a->least, b->least),
-                      whole ? FloorDiv(count, b->least) - 1 : FloorDiv(a->greatest, b->least)};
-  }
-  if (e->binary == BinaryOp::kAdd) return IndexRange{a->least + b->least, a->greatest + b->greatest};
-  if (e->binary == BinaryOp::kSubtract) return IndexRange{a->least - b->greatest, a->greatest - b->least};
-  if (e->binary != BinaryOp::kMultiply) return std::nullopt;
-  if (e->operands[0]->kind == ExprKind::kIntConst) std::swap(a, b);
-  if (!b->least.is_const() || b->least != b->greatest || b->least.constant() < 0) return std::nullopt;
-  return IndexRange{a->least * b->least, a->greatest * b->least};
-}
 
 te::Computation HoistPadding(const te::Computation& computation, const Target& target) {
   return PaddingHoister(target).Run(computation);

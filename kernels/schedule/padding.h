@@ -2,20 +2,10 @@
 #ifndef RVM_KERNELS_SCHEDULE_PADDING_H_
 #define RVM_KERNELS_SCHEDULE_PADDING_H_
 
-#include <optional>
-
-#include "base/dim.h"
 #include "kernels/schedule/target.h"
 #include "kernels/te/tensor.h"
 
 namespace rvm::schedule {
-
-struct IndexRange {
-  Dim least, greatest;
-};
-// Returns the values of an index expression; nullopt if it is not a sum of multiples of variables, their quotients
-// and remainders.
-std::optional<IndexRange> RangeOf(const te::Expr& e);
 
 // Windows that extend past the edge read `inside ? data[i * stride + k - pad] : zero`, which branches for each element
 // of each window. Replaces such reads by unconditional reads of a padded copy of the data. A copy of bytes has columns

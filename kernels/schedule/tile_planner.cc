@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "kernels/schedule/block_products.h"
-#include "kernels/schedule/padding.h"
 #include "kernels/schedule/stored_factors.h"
 #include "kernels/schedule/vector_runs.h"
 
@@ -139,10 +138,9 @@ class TilePlanner {
     if (factor->kind != ExprKind::kRead || factor->tensor->kind != te::TensorKind::kCompute) return false;
     if (te::Stride(factor->operands[0], innermost.id) != int64_t{1} || !innermost.extent.is_const()) return false;
     const int64_t behind = (step - innermost.extent.constant() % step) % step;
-    std::optional<IndexRange> range = RangeOf(factor->operands[0]);
-    const Dim elements = NumElements(factor->tensor.dims());
-    return range && range->greatest.is_const() && elements.is_const() &&
-           range->greatest.constant() + behind < elements.constant();
+    te::ExprPool& pool = *schedule_.pool;
+    return pool.IsBelow(pool.Binary(BinaryOp::kAdd, factor->operands[0], pool.Intern(*te::Index(behind))),
+                        pool.Extent(NumElements(factor->tensor.dims())));
   }
 
   // Returns the better of the tiles that read one factor or the other as vectors.

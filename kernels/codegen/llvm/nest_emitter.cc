@@ -479,13 +479,13 @@ void NestEmitter::EmitReduceLoops(const ExprNode& reduce, size_t axis, FoldRows 
   loop(whole, end, 1, [&](Value* at) { body(at, 1); });
 }
 
-// A block of the last axis at a time, its accumulators in a local array.
 void NestEmitter::EmitInnermost(llvm::function_ref<void(Value* begin, Value* end)> body) {
   size_t outer = nest_.axes.size() - 1;
   EmitAxes(0, outer,
            [&] { outer == 0 ? body(begin_, end_) : body(b_.getInt64(0), e_.EmitExtent(nest_.axes.back().extent)); });
 }
 
+// A block of the last axis at a time, its accumulators in a local array.
 void NestEmitter::EmitColumns(Value* begin, Value* end) {
   const ExprNode& reduce = *nest_.reduction();
   ReduceEmitter steps(b_, e_, reduce);
