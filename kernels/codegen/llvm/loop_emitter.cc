@@ -35,6 +35,10 @@ void SetHints(llvm::BranchInst* latch, const LoopHints& hints) {
     add("llvm.loop.unroll.count", {constant(count)});
   }
   if (hints.keep_rolled) add("llvm.loop.unroll.disable", {});
+  if (hints.iterations > 0) {
+    auto again = static_cast<uint32_t>(std::min<int64_t>(hints.iterations - 1, std::numeric_limits<uint32_t>::max()));
+    latch->setMetadata(llvm::LLVMContext::MD_prof, llvm::MDBuilder(context).createBranchWeights(again, 1));
+  }
   if (loop.size() == 1) return;
   llvm::MDNode* id = llvm::MDNode::getDistinct(context, loop);
   id->replaceOperandWith(0, id);

@@ -20,6 +20,7 @@ struct LoopHints {
   int64_t fold_tail = 0;                // if not 0: vectorise by this many lanes, with masks for the remainder
   bool keep_rolled = false;             // do not unroll
   int64_t unroll = 0;                   // if not 0: unroll by this number
+  int64_t iterations = 0;               // if not 0: so many as a rule; LLVM expects 32 otherwise
 };
 
 // Iterations of a reduction by a thread of a GPU whose loads are underway together.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/IntrinsicsAArch64.h"
 #include "llvm/IR/IntrinsicsX86.h"
+#include "llvm/IR/MDBuilder.h"
 
 namespace rvm::codegen {
 namespace {
@@ -25,6 +27,9 @@ using te::Expr;
 using te::IndexVar;
 
 using Values = std::vector<Value*>;
+
+// How many tiles have the schedule's height for each that has another.
+constexpr int64_t kWeightOfFullHeight = 64;
 
 class TileEmitter {
  public:
@@ -81,6 +86,7 @@ class TileEmitter {
   void EmitSums(Value* row, int64_t height, const Panel& panel);
   void StoreSums(int64_t height, const Values& sums);
   void EmitEpilogue(Value* row, Value* height, const Panel& panel);
+  llvm::MDNode* Weights(const std::vector<int64_t>& heights) const;
   void EmitTile(Value* row, Value* height, const std::vector<int64_t>& heights, const Panel& panel);
   void EmitTiles(Value* row, Value* height, const std::vector<int64_t>& heights, Value* block);
   void EmitRows(Value* block);
@@ -680,7 +686,8 @@ void TileEmitter::EmitEpilogue(Value* row, Value* height, const Panel& panel) {
     } else if (!t_.row) {
       loop(length, inner, [&](Value* c) { at(I64(0), c); });
     } else {
-      loop(height, {}, [&](Value* r) { loop(length, inner, [&](Value* c) { at(r, c); }); });
+      // Taken for a long loop, its constants would stay in registers, and sums of the tile would not.
+      loop(height, {.iterations = t_.rows}, [&](Value* r) { loop(length, inner, [&](Value* c) { at(r, c); }); });
     }
   };
   Value* length = t_.transposed_store ? height : width;
@@ -692,13 +699,27 @@ void TileEmitter::EmitEpilogue(Value* row, Value* height, const Panel& panel) {
       [&] { all(length, s_.target.has_masks ? t_.lanes : 0); });
 }
 
+// Returns how many tiles have each height, for LLVM, which takes them for equally frequent otherwise.
+llvm::MDNode* TileEmitter::Weights(const std::vector<int64_t>& heights) const {
+  std::vector<uint32_t> weights = {0};  // no other height
+  for (int64_t height : heights) {
+    int64_t count = height == t_.rows ? kWeightOfFullHeight : 1;
+    if (rows_.is_const()) {
+      const auto [tiles, low, higher] = t_.HeightsOf(rows_.constant());
+      count = height == low ? tiles - higher : higher;
+    }
+    weights.push_back(static_cast<uint32_t>(std::min<int64_t>(count, std::numeric_limits<uint32_t>::max())));
+  }
+  return llvm::MDBuilder(b_.getContext()).createBranchWeights(weights);
+}
+
 void TileEmitter::EmitTile(Value* row, Value* height, const std::vector<int64_t>& heights, const Panel& panel) {
   llvm::Function* function = b_.GetInsertBlock()->getParent();
   auto block = [&](const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, function); };
   llvm::BasicBlock *never = block("never"), *done = block("summed");
   // Rows of a known height are stored without masks.
   const bool has_own_ends = t_.transposed_store && heights.size() <= 2;
-  llvm::SwitchInst* choice = b_.CreateSwitch(height, never, static_cast<unsigned>(heights.size()));
+  llvm::SwitchInst* choice = b_.CreateSwitch(height, never, static_cast<unsigned>(heights.size()), Weights(heights));
   b_.SetInsertPoint(never);
   b_.CreateUnreachable();
   for (int64_t h : heights) {
