@@ -5,7 +5,9 @@
 
 The architectures follow He et al. 2015 (ResNet), Howard et al. 2017 and Sandler et al. 2018 (MobileNet), Huang et al. 2016
 (DenseNet), Ronneberger et al. 2015 (U-Net, here with padded convolutions), Simonyan and Zisserman 2014 (VGG), Szegedy et
-al. 2015 (Inception v3), Mnih et al. 2015 (DQN), Radford et al. 2015 (DCGAN's generator, from a vector of 100).
+al. 2015 (Inception v3), Mnih et al. 2015 (DQN), Radford et al. 2015 (DCGAN's generator, from a vector of 100), Howard et
+al. 2019 (MobileNet v3 large), Tan and Le 2019 (EfficientNet-B0), Liu et al. 2022 (ConvNeXt-T), Dosovitskiy et al. 2020
+(ViT, of the small size of Touvron et al. 2020). The nodes of the last two are those that PyTorch exports.
 """
 
 import numpy as np
@@ -25,9 +27,9 @@ class Network:
         self.channels[name] = channels
         return name
 
-    def weight(self, value):
+    def weight(self, value, dtype=np.float32):
         name = f"w{len(self.weights)}"
-        self.weights.append(self.onnx.numpy_helper.from_array(np.asarray(value, np.float32), name))
+        self.weights.append(self.onnx.numpy_helper.from_array(np.asarray(value, dtype), name))
         return name
 
     def filters(self, shape, fan_in, gain):
@@ -61,6 +63,41 @@ class Network:
 
     def relu6(self, x):
         return self.node("Clip", [x, self.weight(0.0), self.weight(6.0)], self.channels[x])
+
+    def silu(self, x):
+        return self.node("Mul", [x, self.node("Sigmoid", [x], self.channels[x])], self.channels[x])
+
+    def hard_swish(self, x):
+        return self.node("HardSwish", [x], self.channels[x])
+
+    def gelu(self, x):
+        channels = self.channels[x]
+        error = self.node("Erf", [self.node("Div", [x, self.weight(np.sqrt(2))], channels)], channels)
+        twice = self.node("Mul", [x, self.node("Add", [error, self.weight(1.0)], channels)], channels)
+        return self.node("Mul", [twice, self.weight(0.5)], channels)
+
+    def squeeze_excite(self, x, width, activation, gate):
+        """Multiplies each channel by a number that the means of all give."""
+        means = self.node("GlobalAveragePool", [x], self.channels[x])
+        scale = self.conv(activation(self.conv(means, width, 1, bias=True)), self.channels[x], 1, gain=1.0, bias=True)
+        return self.node("Mul", [x, self.node(gate, [scale], self.channels[x])], self.channels[x])
+
+    def layer_norm(self, x):
+        """Over the last axis, which holds the channels."""
+        channels = self.channels[x]
+        weights = [self.weight(self.random.uniform(0.8, 1.2, channels)), self.weight(self.random.normal(0, 0.1, channels))]
+        return self.node("LayerNormalization", [x, *weights], channels, axis=-1, epsilon=1e-6)
+
+    def linear(self, x, features, gain=1.0):
+        """A product with the last axis, which holds the channels."""
+        product = self.node("MatMul", [x, self.filters((self.channels[x], features), self.channels[x], gain)], features)
+        return self.node("Add", [self.weight(self.random.normal(0, 0.1, features)), product], features)
+
+    def reshape(self, x, *shape):
+        return self.node("Reshape", [x, self.weight(shape, np.int64)], shape[-1])
+
+    def transpose(self, x, channels, *permutation):
+        return self.node("Transpose", [x], channels, perm=permutation)
 
     def add(self, a, b):
         return self.node("Add", [a, b], self.channels[a])
@@ -225,6 +262,82 @@ def inception_v3(net):
     return net.classify(x)
 
 
+def inverted_residual(net, x, layer, activation, squeeze):
+    """`layer`: extent of the kernel, channels between, channels behind, stride. `squeeze`: writes the scaling; None: none."""
+    kernel, wide, channels, stride = layer
+    y = activation(net.norm(net.conv(x, wide, 1))) if wide != net.channels[x] else x
+    y = activation(net.norm(net.conv(y, wide, kernel, stride, groups=wide)))
+    if squeeze is not None:
+        y = squeeze(y)
+    y = net.norm(net.conv(y, channels, 1, gain=1.0))
+    return net.add(x, y) if stride == 1 and channels == net.channels[x] else y
+
+
+def mobilenet_v3(net):
+    layers = ((3, 16, 16, 1), (3, 64, 24, 2), (3, 72, 24, 1), (5, 72, 40, 2), (5, 120, 40, 1), (5, 120, 40, 1), (3, 240, 80, 2),
+              (3, 200, 80, 1), (3, 184, 80, 1), (3, 184, 80, 1), (3, 480, 112, 1), (3, 672, 112, 1), (5, 672, 160, 2),
+              (5, 960, 160, 1), (5, 960, 160, 1))
+    x = net.hard_swish(net.norm(net.conv("x", 16, 3, 2)))
+    for i, layer in enumerate(layers):
+        width = (layer[1] // 4 + 4) // 8 * 8
+        squeeze = (lambda y, width=width: net.squeeze_excite(y, width, net.relu, "HardSigmoid")) if 3 <= i < 6 or i >= 10 else None
+        x = inverted_residual(net, x, layer, net.hard_swish if i >= 6 else net.relu, squeeze)
+    x = net.node("GlobalAveragePool", [net.hard_swish(net.norm(net.conv(x, 960, 1)))], 960)
+    return net.dense(net.hard_swish(net.dense(net.flatten(x, 960), 1280)), 1000)
+
+
+def efficientnet_b0(net):
+    x = net.silu(net.norm(net.conv("x", 32, 3, 2)))
+    for expand, channels, count, stride, kernel in ((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3),
+                                                    (6, 112, 3, 1, 5), (6, 192, 4, 2, 5), (6, 320, 1, 1, 3)):
+        for i in range(count):
+            before = net.channels[x]
+            x = inverted_residual(net, x, (kernel, before * expand, channels, stride if i == 0 else 1), net.silu,
+                                  lambda y, width=before // 4: net.squeeze_excite(y, width, net.silu, "Sigmoid"))
+    return net.classify(net.silu(net.norm(net.conv(x, 1280, 1))))
+
+
+def convnext(net, counts=(3, 3, 9, 3), width=96):
+    def to_last(x):
+        return net.transpose(x, net.channels[x], 0, 2, 3, 1)
+
+    def to_first(x):
+        return net.transpose(x, net.channels[x], 0, 3, 1, 2)
+
+    x = to_first(net.layer_norm(to_last(net.conv("x", width, 4, 4, gain=1.0, bias=True, pad=0))))
+    for stage, count in enumerate(counts):
+        if stage > 0:
+            x = net.conv(to_first(net.layer_norm(to_last(x))), width << stage, 2, 2, gain=1.0, bias=True, pad=0)
+        for _ in range(count):
+            channels = net.channels[x]
+            y = net.layer_norm(to_last(net.conv(x, channels, 7, groups=channels, gain=1.0, bias=True)))
+            y = net.linear(net.gelu(net.linear(y, 4 * channels)), channels)
+            y = net.node("Mul", [net.weight(net.random.uniform(0.1, 0.2, channels)), y], channels)
+            x = net.add(x, to_first(y))
+    return net.dense(net.flatten(to_first(net.layer_norm(to_last(net.node("GlobalAveragePool", [x], net.channels[x])))),
+                                 net.channels[x]), 1000)
+
+
+def vit(net, width=384, heads=6, layers=12, patch=16):
+    tokens = (net.size // patch)**2 + 1
+
+    def split(x, *permutation):
+        return net.transpose(net.reshape(x, 1, tokens, heads, width // heads), width // heads, *permutation)
+
+    x = net.reshape(net.conv("x", width, patch, patch, gain=1.0, bias=True, pad=0), 1, width, tokens - 1)
+    x = net.node("Concat", [net.weight(net.random.normal(0, 1, (1, 1, width))), net.transpose(x, width, 0, 2, 1)], width, axis=1)
+    x = net.node("Add", [x, net.weight(net.random.normal(0, 0.1, (1, tokens, width)))], width)
+    for _ in range(layers):
+        y = net.layer_norm(x)
+        query, key, value = (split(net.linear(y, width), *order) for order in ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3)))
+        scores = net.node("Div", [net.node("MatMul", [query, key], tokens), net.weight(np.sqrt(width // heads))], tokens)
+        y = net.node("MatMul", [net.node("Softmax", [scores], tokens, axis=-1), value], width // heads)
+        y = net.reshape(net.transpose(y, width // heads, 0, 2, 1, 3), 1, tokens, width)
+        x = net.add(x, net.linear(y, width))
+        x = net.add(x, net.linear(net.gelu(net.linear(net.layer_norm(x), 4 * width)), width))
+    return net.dense(net.node("Gather", [net.layer_norm(x), net.weight(0, np.int64)], width, axis=1), 1000)
+
+
 # By name: what makes it, the extent of its images in benchmarks, and their channels.
 NETWORKS = {
     "resnet18": (lambda net: resnet(net, resnet_block, (2, 2, 2, 2)), 224, 3),
@@ -237,6 +350,10 @@ NETWORKS = {
     "inception_v3": (inception_v3, 299, 3),
     "dqn": (dqn, 84, 4),
     "dcgan": (dcgan, 1, 100),
+    "mobilenet_v3": (mobilenet_v3, 224, 3),
+    "efficientnet_b0": (efficientnet_b0, 224, 3),
+    "convnext_tiny": (convnext, 224, 3),
+    "vit_small": (vit, 224, 3),
 }
 
 

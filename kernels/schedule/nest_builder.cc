@@ -338,12 +338,23 @@ void NestBuilder::VisitReads(const Tensor& consumer) {
 // Returns whether the tensor, as bias and activation are, is computed from a sum at the same position that nothing else
 // needs.
 bool NestBuilder::FinishesReduction(const Tensor& tensor) const {
-  for (const ExprNode* node : Postorder({tensor->body})) {
-    bool follows = node->kind == ExprKind::kRead && node->tensor->kind == TensorKind::kCompute &&
-                   facts_.at(node->tensor.get()).readers == 1 && IsSamePosition(*node, tensor);
-    if (!follows) continue;
-    if (IsReduce(node->tensor)) return true;
-    if (!StaysAlone(node->tensor) && WithStack([&] { return FinishesReduction(node->tensor); })) return true;
+  absl::flat_hash_map<const TensorNode*, int64_t>
+      readers;  // of them, those at the same position on the way to `tensor`
+  std::vector<Tensor> path = {tensor};
+  while (!path.empty()) {
+    Tensor reader = std::move(path.back());
+    path.pop_back();
+    std::map<const TensorNode*, std::pair<Tensor, bool>> reads;  // and whether all are at the same position
+    for (const ExprNode* node : Postorder({reader->body})) {
+      if (node->kind != ExprKind::kRead || node->tensor->kind != TensorKind::kCompute) continue;
+      auto& read = reads.try_emplace(node->tensor.get(), node->tensor, true).first->second;
+      read.second = read.second && IsSamePosition(*node, reader);
+    }
+    for (const auto& [node, read] : reads) {
+      if (!read.second || ++readers[node] < facts_.at(node).readers) continue;
+      if (IsReduce(read.first)) return true;
+      if (!StaysAlone(read.first)) path.push_back(read.first);
+    }
   }
   return false;
 }

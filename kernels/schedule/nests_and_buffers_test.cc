@@ -69,6 +69,24 @@ TEST(NestBuilderTest, ReadersAtTheSamePositionAreTheEpilogue) {
   EXPECT_FALSE(schedule.buffers.contains(sums.get()));
 }
 
+// Reversing comes behind x * tanh(x) + x, which reads each sum twice.
+TEST(NestBuilderTest, FunctionsOfSumsReadElsewhereAreTheEpilogue) {
+  Tensor a = Input(0, "a", kFloat32, {Dim(8), kN});
+  Tensor sums = RowSums("sums", a), tanh = Map("tanh", sums, UnaryOp::kTanh);
+  auto reversed = [&](const Tensor& of) {
+    return ComputeTensor("reversed", kFloat32, of.dims(), [&](Indices i) { return of({te::Index(7) - i[0]}); });
+  };
+  Tensor finished =
+      ComputeTensor("finished", kFloat32, sums.dims(), [&](Indices i) { return sums(i) * tanh(i) + sums(i); });
+  Schedule schedule = Made({"f", {a}, {reversed(finished)}});
+  EXPECT_FALSE(schedule.buffers.contains(sums.get()));
+  EXPECT_TRUE(schedule.buffers.contains(finished.get()));
+  // Sums that are read elsewhere, too, are stored.
+  Tensor both = ComputeTensor("both", kFloat32, sums.dims(),
+                              [&](Indices i) { return finished({te::Index(7) - i[0]}) + sums({te::Index(7) - i[0]}); });
+  EXPECT_TRUE(Made({"f", {a}, {both}}).buffers.contains(sums.get()));
+}
+
 TEST(NestBuilderTest, ExtentsMustFollowFromInputs) {
   Tensor a = Input(0, "a", kFloat32, {Dim(4)});
   Tensor out = ComputeTensor("out", kFloat32, {Dim::Var(7, "free")}, [&](Indices) { return a({te::Index(0)}); });
