@@ -115,7 +115,7 @@ class Folders(Case):
                 self.assertEqual([int(token) for token in text], expected["completion"].tolist())
 
     def test_caches(self):
-        """Tokens one by one behind prompts of three lengths, through caches of each number of tokens."""
+        """Tokens one by one behind prompts of four lengths, through caches of each number of tokens."""
         for family, options in (("llama", ["-O3"]), ("gpt2", ["-O0"]), ("gemma2", ["--target", "portable"])):
             with self.subTest(family):
                 cache = relayvm.must(relayvm.COMPILER, "check", os.path.join(FIXTURES, family), "--types")
@@ -123,7 +123,7 @@ class Folders(Case):
                 program = self.program(STEPS.replace("CACHE", line.split("-> ")[1]), family)
                 model = self.load(program, "--entry", "steps", *options)
                 tokens, logits = (self.expected(family)[name] for name in ("tokens", "logits"))
-                for first in (1, 8, 63):
+                for first in (1, 8, 63, 130):
                     for place, row in zip(PLACES, logits):
                         if place >= first:
                             got = model["steps"](tokens, first, place)

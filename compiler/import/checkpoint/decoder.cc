@@ -122,7 +122,7 @@ class Writer {
     if (is_rotated()) absl::StrAppend(&text_, "    %angles: ", angles_, ",\n");
     absl::StrAppend(&text_, "    %mask: ", FloatTensor("t, m"), ")\n    -> (", states_, ", ", all, ", ", all, ") {\n");
     WriteProjections(layer);
-    const std::string scores = FloatTensor(absl::StrCat(c_.key_heads, ", ", shared, ", t, m"));
+    const std::string scores = FloatTensor(absl::StrCat(c_.key_heads, ", ", shared, ", ?, ?"));
     absl::StrAppend(&text_, "  let %finish = fn (%s: ", scores, ") { ",
                     c_.score_cap > 0 ? absl::StrCat("@soft_cap(%s, ", FloatText(c_.score_cap), ")") : "%s", " };\n");
     const std::string heads = FloatTensor(absl::StrCat("t, ", c_.key_heads, ", ", shared, ", ", c_.head_size));
