@@ -5,6 +5,7 @@ RELAYVM_LANGUAGE: layers, width, inner width, heads, heads of keys and vocabular
 RELAYVM_CONTEXTS: lengths of contexts instead of these, `8 512`. RELAYVM_THREADS: the number of threads, 1 unless given.
 """
 
+import itertools
 import os
 import re
 import sys
@@ -27,6 +28,10 @@ def @logits(%tokens: Tensor[(t), int32]) -> Tensor[(VOCABULARY), float32] { (@mo
 def @tokens(%context: Tensor[(n, HEADS, SIZE), float32], %count: int32) -> List[int32] {
   let (%cache, %logits) = @model.step((CACHE), 5);
   @greedy(@model.step, %cache, %logits, [], %count)
+}
+def @beams(%tokens: Tensor[(t), int32], %count: int32) -> List[(float32, List[int32])] {
+  let (%cache, %logits) = @model.read(@model.start(), %tokens);
+  @beam_search(@model.step, %cache, %logits, 4, [], %count, 1f, False)
 }
 """
 READ = """def @main(%x: Tensor[(n), float32]) -> float32 { sum(%x) }
@@ -71,8 +76,8 @@ class Ours:
         with open(f"{self.prefix}/main.relay", "w", encoding="utf-8") as file:
             file.write(text)
         self.executable = f"{self.prefix}/main.rvm"
-        relayvm.must(relayvm.COMPILER, "compile", f"{self.prefix}/main.relay", "-o", self.executable, "--entry", "logits", "--entry",
-                     "tokens")
+        entries = [option for entry in ("logits", "tokens", "beams") for option in ("--entry", entry)]
+        relayvm.must(relayvm.COMPILER, "compile", f"{self.prefix}/main.relay", "-o", self.executable, *entries)
 
     def run(self, entry, *arguments, repeat=2):
         return seconds_of(self.name, self.executable, "--entry", entry, "--repeat", repeat, "--out", f"{self.prefix}/out.npy", *arguments)
@@ -91,8 +96,14 @@ class Ours:
         seconds = [self.run_list(count) for count in (1, 1 + TOKENS)]
         return (seconds[1] - seconds[0]) / TOKENS
 
-    def run_list(self, count):
-        return seconds_of(self.name, self.executable, "--entry", "tokens", "--repeat", 3, f"@{self.prefix}/context.npy", count)
+    def run_list(self, count, entry="tokens", values="context"):
+        return seconds_of(self.name, self.executable, "--entry", entry, "--repeat", 3, f"@{self.prefix}/{values}.npy", count)
+
+    def beam(self, length):
+        """A step of four hypotheses behind a prompt."""
+        np.save(f"{self.prefix}/tokens.npy", random_tokens(length, self.sizes.vocabulary).astype("int32"))
+        seconds = [self.run_list(count, "beams", "tokens") for count in (1, 1 + TOKENS)]
+        return (seconds[1] - seconds[0]) / TOKENS
 
 
 class Exported:
@@ -265,6 +276,7 @@ def table(folder):
             raise relayvm.ToolError(f"logits differ from those of {peer.name} by {errors[peer.name]:.1e} of the largest")
     rows = [("token", length) for length in contexts] + [("prompt", length) for length in PROMPTS]
     least = {(kind, length, model.name): float("inf") for kind, length in rows for model in models}
+    beams = {(length, model.name): float("inf") for length in PROMPTS for model in models[:len(FORMS)]}
     bandwidth, reader = 0, Reader(folder)
     for number in range(ROUNDS):
         print(f"language: round {number + 1} of {ROUNDS}", file=sys.stderr, flush=True)
@@ -273,6 +285,8 @@ def table(folder):
             for model in models:
                 row = (kind, length, model.name)
                 least[row] = min(least[row], getattr(model, kind)(length))
+        for length, model in itertools.product(PROMPTS, models[:len(FORMS)]):
+            beams[length, model.name] = min(beams[length, model.name], model.beam(length))
     names = [model.name for model in models]
     text = (f"A Llama of {sizes.count() / 1e6:.0f} million weights ({sizes.layers} layers, width {sizes.width}, {sizes.heads} heads, "
             f"{sizes.key_heads} of keys, {sizes.vocabulary} tokens), {threads()} thread{'s' if threads() > 1 else ''}; tokens per second. "
@@ -284,6 +298,9 @@ def table(folder):
         ratios = ", ".join(f"{speeds[0] / speed:.2f}" for speed in speeds[len(FORMS):])
         shown = f"token behind {length}" if kind == "token" else f"prompt of {length}"
         text += f"| {shown} | {' | '.join(f'{speed:.4g}' for speed in speeds)} | {ratios} |\n"
+    steps = "; ".join(f"{form} {' and '.join(f'{beams[length, model.name] * 1e3:.3g}' for length in PROMPTS)} "
+                      f"({beams[PROMPTS[-1], model.name] / beams[PROMPTS[0], model.name]:.2f})" for form, model in zip(FORMS, models))
+    text += f"\nA step of 4 beams behind {' and '.join(map(str, PROMPTS))} tokens, in milliseconds: {steps}.\n"
     weight_bytes = 4 * (sizes.count() - sizes.vocabulary * sizes.width)  # a row of the table of embeddings is read
     limit = bandwidth / weight_bytes
     share = 1 / least["token", contexts[0], names[0]] / limit
