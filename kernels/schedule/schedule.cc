@@ -48,6 +48,7 @@ std::string Describe(const LoopNest& nest) {
   absl::StrAppend(&text, ", depth ", absl::StrJoin(nest.reduction()->axes, "x", [](std::string* out, const auto& axis) {
     *out += axis.extent.ToString();
   }));
+  if (tile.window) absl::StrAppend(&text, ", rows share a window of ", tile.window->extent);
   int64_t strands = tile.Strands(tile.rows), unroll = tile.Unroll(tile.rows);
   if (tile.segments > 1) absl::StrAppend(&text, ", ", tile.segments, " segments");
   if (strands > 1) absl::StrAppend(&text, ", ", strands, " strands");

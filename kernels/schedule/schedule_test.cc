@@ -301,23 +301,27 @@ TEST(ScheduleTest, ShallowConvolutionsReadColumnsApart) {
 TEST(ScheduleTest, DepthwiseConvolutionsReadRowsAndColumnsOfTheImage) {
   EXPECT_EQ(Text(Convolution({.channels = 32, .groups = 32, .size = 28, .stride = 2}), {false, true}, kWide),
             "rows by 4 {loops 32x29x29: padded [in 4 ranges]; tiles 32x14x14: conv [14x1 vectors of 16 in place, "
-            "masked, columns 2 apart, outer 32, depth 3x3, unrolled 3]}");
+            "masked, columns 2 apart, outer 32, depth 3x3, rows share a window of 3]}");
   // The padded copy has the even columns of a row, then the odd ones.
   EXPECT_EQ(Text(Convolution({.channels = 32, .groups = 32, .size = 28, .window = 5, .stride = 2, .pad = 2}),
                  {false, true}, kWide),
             "rows by 4 {loops 32x31x2x16: padded [in 9 ranges]; tiles 32x14x14: conv [14x1 vectors of 16 in place, "
-            "masked, outer 32, depth 5x5, unrolled 4]}");
+            "masked, outer 32, depth 5x5, rows share a window of 5]}");
   EXPECT_EQ(Text(Convolution({.channels = 32, .groups = 32, .size = 28, .stride = 2}), {false, true}, kMiddle),
-            "rows by 4 {loops 32x29x2x15: padded [in 6 ranges]; tiles 32x14x14: conv [14x1 vectors of 8 in place, "
-            "overlapping, outer 32, depth 3x3, unrolled 3]}");
+            "rows by 4 {loops 32x29x2x15: padded [in 6 ranges]; tiles 32x14x14: conv [7x1 vectors of 8 in place, "
+            "overlapping, outer 32, depth 3x3, rows share a window of 3]}");
   // Rows shorter than half of the widest vectors take narrower ones.
   EXPECT_EQ(Text(Convolution({.channels = 32, .groups = 32, .size = 7}), {false, true}, kWide),
             "rows by 50 {loops 32x9x9: padded [in 9 ranges]; tiles 32x7x7: conv [7x1 vectors of 8 in place, masked, "
-            "outer 32, depth 3x3, 2 strands, unrolled 3]}");
+            "outer 32, depth 3x3, rows share a window of 3]}");
+  // With windows of more positions than registers, each row loads its own vectors.
+  EXPECT_EQ(Text(Convolution({.channels = 32, .groups = 32, .size = 28, .window = 9, .pad = 4}), {false, true}, kWide),
+            "rows by 3 {loops 32x36x36: padded [in 9 ranges]; tiles 32x28x28: conv [14x1 vectors of 16 in place, "
+            "overlapping, outer 32, depth 9x9, unrolled 4]}");
   // Few channels are not enough to share among threads.
   EXPECT_EQ(Text(Convolution({.channels = 8, .filters = 8, .groups = 8, .size = 28}), {false, true}, kMiddle),
-            "loops 8x30x30: padded [in 9 ranges]; tiles 8x28x28: conv [14x1 vectors of 8 in place, overlapping, outer "
-            "8, depth 3x3, unrolled 3]");
+            "loops 8x30x30: padded [in 9 ranges]; tiles 8x28x28: conv [10x1 vectors of 8 in place, overlapping, outer "
+            "8, depth 3x3, rows share a window of 3]");
 }
 
 // Sums of x[c, q - j] * w[c, f, j * 2 + p] at position q * 2 + p: a transposed convolution by phases.

@@ -14,7 +14,7 @@ Tile::Heights Tile::HeightsOf(int64_t count) const {
 }
 
 int64_t Tile::Strands(int64_t height) const {
-  if (blocks) return 1;
+  if (blocks || window) return 1;
   int64_t sums = height * vectors;
   int64_t strands = sums >= 8 ? 1 : sums >= 4 ? 2 : 4;
   if (segments > 0) return std::min(strands, segments);
@@ -24,6 +24,7 @@ int64_t Tile::Strands(int64_t height) const {
 int64_t Tile::Unroll(int64_t height) const {
   if (blocks) return blocks->steps_at_once;
   int64_t sums = height * vectors, strands = Strands(height);
+  if (window) return 1;
   if (slides || sums > kMaxSumsToUnroll) return strands;
   // A lower tile runs once for each panel: small code counts more there.
   int64_t steps = std::max(strands, height < rows ? 1 : sums >= 16 ? int64_t{2} : int64_t{4});

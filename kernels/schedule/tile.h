@@ -88,6 +88,18 @@ struct Tile {
   };
   std::optional<RowPanels> row_panels;
 
+  // An axis of the depth along which the windows of neighbouring rows overlap, as in a depthwise convolution: rows read
+  // the vectors `step` of its positions apart. A vector is loaded once for all rows of the tile that read it, and all
+  // `extent` positions are emitted one behind the other; the other axes of the depth are loops around them.
+  struct Window {
+    size_t axis;
+    int64_t step, extent;
+
+    // Returns how many vectors so many rows read.
+    int64_t Reads(int64_t height) const { return (height - 1) * step + extent; }
+  };
+  std::optional<Window> window;
+
   int64_t lanes = 1;
   int64_t vectors = 1;
   int64_t rows = 1;

@@ -56,6 +56,8 @@ constexpr int64_t kMinRowsForCopies = 96;
 constexpr int64_t kShallowDepth = 64;
 // Sums of so many products are multiplied by a scale once.
 constexpr int64_t kMinDepthToScale = 8;
+// Positions of a window that are emitted one behind the other, each with a register for the factor of its vectors.
+constexpr int64_t kMaxWindow = 7;
 // Registers for what vectors are computed with, beside one for each vector.
 constexpr int64_t kRegistersToExpand = 2;
 // Registers for a step of a product in blocks, beside those for its vectors: a row's bytes, a mask and a product.
@@ -417,10 +419,26 @@ class TilePlanner {
     return false;
   }
 
+  // See Tile::window. Each position of the window takes a register.
+  std::optional<Tile::Window> WindowOf(const Tile& tile) const {
+    if (tile.depth_step > 1 || tile.vector->kind != ExprKind::kRead) return std::nullopt;
+    const Expr& place = tile.vector->operands[0];
+    std::optional<int64_t> by_row = te::Stride(place, nest_.axes[*tile.row].id);
+    for (size_t axis = 0; axis < reduce_.axes.size() && by_row; ++axis) {
+      const Dim& extent = reduce_.axes[axis].extent;
+      std::optional<int64_t> by_step = te::Stride(place, reduce_.axes[axis].id);
+      if (!extent.is_const() || extent.constant() > kMaxWindow || !by_step || *by_step <= 0) continue;
+      int64_t step = *by_row / *by_step;
+      if (*by_row % *by_step != 0 || step < 1 || step >= extent.constant()) continue;
+      return Tile::Window{axis, step, extent.constant()};
+    }
+    return std::nullopt;
+  }
+
   // See Tile::slides.
   bool Slides(const Tile& tile) const {
     // With one vector there are registers left, and loads take as long as multiplications.
-    if (!tile.row || tile.vectors == 1 || tile.depth_step > 1) return false;
+    if (!tile.row || tile.window || tile.vectors == 1 || tile.depth_step > 1) return false;
     for (const ExprNode* node : te::Postorder({tile.broadcast})) {
       if (node->kind != ExprKind::kRead) continue;
       int64_t by_row = te::Stride(node->operands[0], nest_.axes[*tile.row].id).value_or(0);
@@ -463,9 +481,9 @@ class TilePlanner {
     return found == schedule_.sum_order.vectors.end() ? nullptr : &found->second;
   }
 
-  // See Tile::segments.
+  // See Tile::segments. With a window, all heights have one order.
   int64_t Segments(const Tile& tile) const {
-    if (!schedule_.sum_order.is_fixed || !reduce_.dtype.is_float() || tile.blocks) return 0;
+    if (!schedule_.sum_order.is_fixed || !reduce_.dtype.is_float() || tile.blocks || tile.window) return 0;
     if (const SumOrder::Vectors* agreed = Agreed(tile)) return agreed->segments;
     int64_t segments = 1;
     while (segments * tile.vectors < kChainsOfRow) segments *= 2;
@@ -494,6 +512,7 @@ class TilePlanner {
     };
     // The vectors depend on the row: each row loads its own.
     bool by_row = in_place && tile.row && te::DependsOn(tile.vector, nest_.axes[*tile.row].id);
+    if (by_row) tile.window = WindowOf(tile);
     int64_t needed = columns.is_const() ? (columns.constant() + tile.lanes - 1) / tile.lanes : most_vectors;
     const auto depth = static_cast<double>(std::max<int64_t>(Depth().AsConst().value_or(kShallowDepth), 1));
     int64_t first = std::clamp<int64_t>(needed, 1, most_vectors), last = 1;
@@ -503,7 +522,8 @@ class TilePlanner {
     double least = 0;
     for (int64_t vectors = first; vectors >= last; --vectors) {
       // Sums, one step's vectors and a broadcast must fit the registers.
-      int64_t others = tile.blocks            ? vectors + kRegistersOfBlocks - 1
+      int64_t others = tile.window            ? vectors + tile.window->extent - 1
+                       : tile.blocks          ? vectors + kRegistersOfBlocks - 1
                        : tile.flips_sign()    ? 2 * vectors
                        : tile.depth_step == 2 ? vectors + kRegistersOfPairs
                        : has_fours            ? vectors + kRegistersOfFours
@@ -521,7 +541,10 @@ class TilePlanner {
       // rows as for many.
       bool in_cache = depth * static_cast<double>(vectors * tile.lanes * ElementBytes(tile)) <= kPanelInCache;
       double per_load = in_cache || in_place || rows == Dim(1) ? 1 : kLoadBeyondCache;
-      double loads = 0.5 * (by_row ? 1 + per_row * per_vector : per_vector + per_load * per_row);
+      double by_window = !tile.window ? 1
+                                      : per_row * static_cast<double>(tile.window->Reads(height)) /
+                                            static_cast<double>(tile.window->extent);
+      double loads = 0.5 * (by_row ? by_window + per_row * per_vector : per_vector + per_load * per_row);
       double cost = std::max(0.5, loads) + kUnhiddenLoads * loads;
       if (tile.transposed_store) {
         const auto runs = static_cast<double>(VectorRuns(height, tile.lanes).size());

@@ -7,15 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/codegen/llvm/expansion_emitter.h"
 #include "kernels/codegen/llvm/loop_emitter.h"
+#include "kernels/codegen/llvm/tile_factors.h"
 #include "kernels/codegen/llvm/transpose_vectors.h"
 #include "kernels/schedule/nest_cost.h"
 #include "kernels/schedule/vector_runs.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/IR/Intrinsics.h"
-#include "llvm/IR/IntrinsicsAArch64.h"
-#include "llvm/IR/IntrinsicsX86.h"
 #include "llvm/IR/MDBuilder.h"
 
 namespace rvm::codegen {
@@ -34,13 +32,17 @@ constexpr int64_t kWeightOfFullHeight = 64;
 class TileEmitter {
  public:
   TileEmitter(const TileSite& site, llvm::function_ref<void(Value*)> finish)
-      : b_(site.b), e_(site.e), s_(site), t_(*site.nest.tile), finish_(finish), depth_(site.nest.reduction()->axes) {
-    element_ = e_.RegisterType(site.nest.tensors[0].value->operands[0].dtype());
-    vector_ = llvm::FixedVectorType::get(element_, static_cast<unsigned>(t_.lanes));
-    factor_ = e_.MemoryType(t_.vector.dtype());
-    const IndexVar& column = site.nest.axes[t_.column];
-    columns_ = column.extent;
-    panels_ = FloorDiv(columns_ + (t_.panel() - 1), t_.panel());
+      : b_(site.b),
+        e_(site.e),
+        s_(site),
+        t_(*site.nest.tile),
+        f_(site),
+        finish_(finish),
+        depth_(site.nest.reduction()->axes),
+        element_(f_.element()),
+        vector_(f_.vector()),
+        columns_(site.nest.axes[t_.column].extent),
+        panels_(f_.panels()) {
     if (t_.row) rows_ = site.nest.axes[*t_.row].extent;
     buffer_rows_ = t_.transposed_store ? (t_.rows + t_.lanes - 1) / t_.lanes * t_.lanes : t_.rows;
   }
@@ -48,30 +50,8 @@ class TileEmitter {
   Dim Run();
 
  private:
-  // Source of the vectors of a panel.
-  struct Panel {
-    Value* index;           // of the panel
-    Value* column;          // its first
-    Value* base = nullptr;  // kPanels: its first element
-    Values masks;           // by vector; empty: all lanes are
-    Values sources;         // the first element of each
-  };
-  Panel BeginPanel(Value* index, bool loads_vectors = true);
-  Value* Linear(const std::vector<size_t>& axes);
-  Value* Widen(DataType from, Value* x);
-  Values LoadVectors(const Panel& panel);
-  Value* SourceBase(const Tile::Source& source, Value* panel);
-  Value* LoadSource(const te::ExprNode& read, const Panel& panel, int64_t vector);
-  Values Expand(const te::Expr& expansion, const Panel& panel);
-  Value* EmitCodes(const te::Expr& code, const Panel& panel, int64_t vector);
-  Value* LoadVector(Value* address);
-  Value* LoadMasked(Value* address, Value* mask);
-  Value* EmitGroup(Value* k, int64_t positions);
-  Value* EmitBroadcast(Value* k, int64_t positions);
-  Value* SignBits();
-  Value* MultiplyAdd(Value* factor, Value* vector, Value* sum);
-  Value* SumOfPairs(Value* a, Value* b);
-  Value* AddFours(Value* factor, Value* vector, Value* sum);
+  using Panel = TileFactors::Panel;
+
   Values EmitStep(Value* row, int64_t height, const Panel& panel, Value* k, int64_t positions, Values sums);
   void EmitBlockStep(Value* row, int64_t height, const Panel& panel, Values& sums);
   void EmitBlockSteps(size_t axis, Value* first, int64_t count, Value* row, int64_t height, const Panel& panel,
@@ -82,6 +62,8 @@ class TileEmitter {
   Values EmitDepth(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums);
   Values EmitInnermost(Value* row, int64_t height, const Panel& panel, Values sums);
   Values EmitSegments(Value* row, int64_t height, const Panel& panel, Values sums);
+  Values EmitWindow(Value* row, int64_t height, const Panel& panel, Values sums);
+  Values EmitWindows(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums);
   Values EmitStrands(Value* row, int64_t height, const Panel& panel);
   void EmitSums(Value* row, int64_t height, const Panel& panel);
   void StoreSums(int64_t height, const Values& sums);
@@ -98,8 +80,6 @@ class TileEmitter {
   int64_t CostOfSums(size_t axis) const;
   // Returns the number of sums of a tile, by rows of vectors.
   int64_t NumSums(int64_t height) const { return (height + (t_.flips_sign() ? 1 : 0)) * t_.vectors; }
-  // Returns the number of steps of the innermost depth axis; the last one may have fewer positions.
-  Dim Steps() const { return FloorDiv(depth_.back().extent + (t_.depth_step - 1), t_.depth_step); }
   // Returns the number of blocks of panels that the columns have.
   Dim Blocks() const { return FloorDiv(panels_ + (t_.panels_at_once - 1), t_.panels_at_once); }
   Value* I64(int64_t v) { return b_.getInt64(static_cast<uint64_t>(v)); }
@@ -108,10 +88,10 @@ class TileEmitter {
   ExprEmitter& e_;
   const TileSite& s_;
   const Tile& t_;
+  TileFactors f_;
   llvm::function_ref<void(Value*)> finish_;
   const std::vector<IndexVar>& depth_;
   llvm::Type* element_;  // of sums
-  llvm::Type* factor_;   // of the vectors, in memory
   llvm::FixedVectorType* vector_;
   Dim columns_, panels_, rows_ = 1;
   int64_t buffer_rows_;
@@ -128,264 +108,27 @@ int64_t TileEmitter::CostOfSums(size_t axis) const {
   return cost;
 }
 
-// Returns the position of the bound variables of `axes` in row-major order.
-Value* TileEmitter::Linear(const std::vector<size_t>& axes) {
-  Value* linear = I64(0);
-  for (size_t axis : axes) {
-    linear = b_.CreateNSWMul(linear, e_.EmitExtent(s_.nest.axes[axis].extent));
-    linear = b_.CreateNSWAdd(linear, e_.EmitVariable(s_.nest.axes[axis]));
-  }
-  return linear;
-}
-
-TileEmitter::Panel TileEmitter::BeginPanel(Value* index, bool loads_vectors) {
-  Panel panel{index, b_.CreateNSWMul(index, I64(t_.panel())), nullptr, {}, {}};
-  if (t_.overlaps) {
-    panel.column = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, panel.column, I64(columns_.constant() - t_.panel()));
-  }
-  if (!loads_vectors) return panel;
-  if (!t_.sources.empty()) {
-    for (const Tile::Source& source : t_.sources) panel.sources.push_back(SourceBase(source, index));
-  } else if (t_.access == Tile::Access::kPanels) {
-    Value* number = b_.CreateNSWAdd(b_.CreateNSWMul(Linear(t_.outer), e_.EmitExtent(panels_)), index);
-    Dim depth = t_.panel() * t_.depth_step * Steps();
-    for (size_t i = 0; i + 1 < depth_.size(); ++i) depth = depth * depth_[i].extent;
-    panel.base =
-        b_.CreateInBoundsGEP(factor_, e_.pointers.at(t_.panels.get()), b_.CreateNSWMul(number, e_.EmitExtent(depth)));
-  } else if (t_.masked) {
-    int64_t elements = t_.lanes * t_.column_stride * t_.depth_step;
-    llvm::SmallVector<llvm::Constant*, 16> lanes;
-    for (int64_t i = 0; i < elements; ++i) lanes.push_back(b_.getInt32(static_cast<uint32_t>(i)));
-    Value* left = b_.CreateNSWSub(e_.EmitExtent(columns_), panel.column);
-    left = b_.CreateTrunc(b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, I64(t_.panel())), b_.getInt32Ty());
-    // Up to the last column, and not the elements between it and the one that would follow.
-    auto apart = static_cast<uint32_t>(t_.column_stride * t_.depth_step);
-    auto between = static_cast<uint32_t>(t_.column_stride - 1);
-    left = b_.CreateNSWSub(b_.CreateNSWMul(left, b_.getInt32(apart)), b_.getInt32(between));
-    for (int64_t v = 0; v < t_.vectors; ++v) {
-      Value* here = b_.CreateNSWSub(left, b_.getInt32(static_cast<uint32_t>(v * elements)));
-      panel.masks.push_back(b_.CreateICmpSLT(llvm::ConstantVector::get(lanes),
-                                             b_.CreateVectorSplat(static_cast<unsigned>(elements), here)));
-    }
-  }
-  return panel;
-}
-
-// Returns the first element of a constant in the panel of that number, at the bound position of the loops around the
-// tile.
-Value* TileEmitter::SourceBase(const Tile::Source& source, Value* panel) {
-  int64_t depth = t_.panel();
-  for (const schedule::StridedAxis& axis : source.layout.depth) depth *= axis.extent;
-  Value* number = b_.CreateNSWAdd(b_.CreateNSWMul(Linear(source.outer), e_.EmitExtent(panels_)), panel);
-  Value* first = b_.CreateNSWMul(number, I64(depth));
-  return b_.CreateInBoundsGEP(e_.MemoryType(source.tensor.dtype()), e_.pointers.at(source.tensor.get()), first);
-}
-
-// Loads the elements of a constant for that vector of columns, at the bound position of the depth and those of its
-// step.
-Value* TileEmitter::LoadSource(const te::ExprNode& read, const Panel& panel, int64_t vector) {
-  size_t i = 0;
-  while (t_.sources[i].read != &read) ++i;
-  Value* place = I64(0);
-  for (size_t axis : t_.sources[i].depth) {
-    place = b_.CreateNSWMul(place, e_.EmitExtent(depth_[axis].extent));
-    place = b_.CreateNSWAdd(place, e_.EmitVariable(depth_[axis]));
-  }
-  int64_t elements = t_.lanes * t_.sources[i].layout.depth_step;
-  place = b_.CreateNSWAdd(b_.CreateNSWMul(place, I64(t_.panel())), I64(vector * elements));
-  llvm::Type* element = e_.MemoryType(read.dtype);
-  auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(elements));
-  llvm::Align align(static_cast<uint64_t>(read.dtype.bytes()));
-  return b_.CreateAlignedLoad(type, b_.CreateInBoundsGEP(element, panel.sources[i], place), align);
-}
-
-// Returns the vectors that are computed from constants, at the bound position of the depth.
-Values TileEmitter::Expand(const Expr& expansion, const Panel& panel) {
-  Values vectors;
-  for (int64_t v = 0; v < t_.vectors; ++v) {
-    vectors.push_back(EmitExpansion(b_, e_, expansion, t_.lanes,
-                                    [&](const te::ExprNode& read) { return LoadSource(read, panel, v); }));
-  }
-  return vectors;
-}
-
-// Emits the codes of a product in blocks, as bytes: a byte, or bits of it.
-Value* TileEmitter::EmitCodes(const Expr& code, const Panel& panel, int64_t vector) {
-  if (code->kind == te::ExprKind::kRead) return LoadSource(*code, panel, vector);
-  Value* bytes = EmitCodes(code->operands[0], panel, vector);
-  Value* by = b_.CreateVectorSplat(static_cast<unsigned>(t_.lanes * t_.depth_step), e_.Emit(code->operands[1]));
-  return code->binary == te::BinaryOp::kAnd ? b_.CreateAnd(bytes, by) : b_.CreateLShr(bytes, by);
-}
-
-// At the bound position of the depth, and of the row if the vectors depend on it.
-Values TileEmitter::LoadVectors(const Panel& panel) {
-  if (!t_.sources.empty()) return Expand(t_.vector, panel);
-  Value* first;
-  if (t_.access == Tile::Access::kPanels) {
-    Value* linear = I64(0);
-    for (const IndexVar& axis : depth_) {
-      bool innermost = axis.id == depth_.back().id;
-      Value* extent = e_.EmitExtent(innermost ? Steps() * t_.depth_step : axis.extent);
-      linear = b_.CreateNSWAdd(b_.CreateNSWMul(linear, extent), e_.EmitVariable(axis));
-    }
-    first = b_.CreateInBoundsGEP(factor_, panel.base, b_.CreateNSWMul(linear, I64(t_.panel())));
-  } else {
-    e_.OpenScope();
-    e_.Bind(s_.nest.axes[t_.column], panel.column);
-    first = b_.CreateInBoundsGEP(factor_, e_.pointers.at(t_.vector->tensor.get()), e_.Emit(t_.vector->operands[0]));
-    e_.CloseScope();
-  }
-  Values loaded;
-  for (int64_t v = 0; v < t_.vectors; ++v) {
-    Value* address = b_.CreateGEP(factor_, first, I64(v * t_.lanes * t_.column_stride * t_.depth_step));
-    Value* vector =
-        panel.masks.empty() ? LoadVector(address) : LoadMasked(address, panel.masks[static_cast<size_t>(v)]);
-    loaded.push_back(Widen(t_.vector.dtype(), vector));
-  }
-  return loaded;
-}
-
-// Reads nothing behind the last column.
-Value* TileEmitter::LoadVector(Value* address) {
-  llvm::Align align(factor_->getScalarSizeInBits() / 8);
-  int64_t stride = t_.column_stride;
-  auto* type = llvm::FixedVectorType::get(factor_, static_cast<unsigned>(t_.lanes * t_.depth_step));
-  if (stride == 1) return b_.CreateAlignedLoad(type, address, align);
-  Value* vector = llvm::PoisonValue::get(type);
-  for (int64_t part = 0; part < stride; ++part) {
-    // The last part ends with the last column.
-    int64_t begin = part * t_.lanes - (part + 1 == stride ? stride - 1 : 0);
-    Value* next = b_.CreateAlignedLoad(type, b_.CreateGEP(factor_, address, I64(begin)), align);
-    llvm::SmallVector<int, 16> lanes;
-    for (int64_t i = 0; i < t_.lanes; ++i) {
-      int64_t at = i * stride;
-      bool is_here = at / t_.lanes == part;
-      lanes.push_back(static_cast<int>(is_here ? t_.lanes + at - begin : i));
-    }
-    vector = b_.CreateShuffleVector(vector, next, lanes);
-  }
-  return vector;
-}
-
-// A vector of columns that lie apart is one of several vectors of neighbours.
-Value* TileEmitter::LoadMasked(Value* address, Value* mask) {
-  llvm::Align align(factor_->getScalarSizeInBits() / 8);
-  auto* wide = llvm::FixedVectorType::get(factor_, static_cast<unsigned>(t_.lanes * t_.column_stride * t_.depth_step));
-  Value* all = b_.CreateMaskedLoad(wide, address, align, mask, llvm::Constant::getNullValue(wide));
-  if (t_.column_stride == 1) return all;
-  llvm::SmallVector<int, 16> columns;
-  for (int64_t i = 0; i < t_.lanes; ++i) columns.push_back(static_cast<int>(i * t_.column_stride));
-  return b_.CreateShuffleVector(all, columns);
-}
-
-// Elements as they are multiplied: in fours as bytes, in pairs as int16, else as they are summed.
-Value* TileEmitter::Widen(DataType from, Value* x) {
-  if (t_.depth_step == 4) return x;
-  const DataType sum = s_.nest.tensors[0].value->operands[0].dtype();
-  if (sum.is_float() && !t_.blocks) return from == sum ? x : e_.WidenVector(from, sum, x);
-  llvm::Type* type = x->getType()->getWithNewBitWidth(t_.depth_step > 1 ? 16 : element_->getIntegerBitWidth());
-  return from.is_int() ? b_.CreateSExt(x, type) : b_.CreateZExt(x, type);
-}
-
-// The broadcast factor at `positions` of the depth from `k` on, and zeros or what follows, as it is multiplied.
-Value* TileEmitter::EmitGroup(Value* k, int64_t positions) {
-  const DataType dtype = t_.broadcast.dtype();
-  bool adjacent = t_.broadcast->kind == te::ExprKind::kRead &&
-                  te::Stride(t_.broadcast->operands[0], depth_.back().id) == int64_t{1};
-  if (adjacent && (positions == t_.depth_step || t_.whole_steps)) {
-    llvm::Type* element = e_.MemoryType(dtype);
-    Value* address =
-        b_.CreateInBoundsGEP(element, e_.pointers.at(t_.broadcast->tensor.get()), e_.Emit(t_.broadcast->operands[0]));
-    auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(t_.depth_step));
-    return Widen(dtype, b_.CreateAlignedLoad(type, address, llvm::Align(static_cast<uint64_t>(dtype.bytes()))));
-  }
-  auto bits = static_cast<unsigned>(32 / t_.depth_step);
-  Value* group = llvm::Constant::getNullValue(
-      llvm::FixedVectorType::get(b_.getIntNTy(bits), static_cast<unsigned>(t_.depth_step)));
-  for (int64_t i = 0; i < positions; ++i) {
-    e_.OpenScope();
-    e_.Bind(depth_.back(), b_.CreateNSWAdd(k, I64(i)));
-    group = b_.CreateInsertElement(group, Widen(dtype, e_.Emit(t_.broadcast)), static_cast<uint64_t>(i));
-    e_.CloseScope();
-  }
-  return group;
-}
-
-// Returns the factor in each lane; of a group, that many positions from `k` on, and zeros.
-Value* TileEmitter::EmitBroadcast(Value* k, int64_t positions) {
-  auto lanes = static_cast<unsigned>(t_.lanes);
-  if (t_.depth_step == 1) return b_.CreateVectorSplat(lanes, e_.Emit(t_.broadcast));
-  Value* group = EmitGroup(k, positions);
-  Value* splat = b_.CreateVectorSplat(lanes, b_.CreateBitCast(group, b_.getInt32Ty()));
-  if (t_.flips_sign()) splat = b_.CreateXor(splat, SignBits());
-  return t_.depth_step == 4 ? splat : b_.CreateBitCast(splat, llvm::FixedVectorType::get(b_.getInt16Ty(), 2 * lanes));
-}
-
-// Returns the upper bit of each byte.
-Value* TileEmitter::SignBits() {
-  return b_.CreateVectorSplat(static_cast<unsigned>(t_.lanes), b_.getInt32(0x80808080));
-}
-
-Value* TileEmitter::MultiplyAdd(Value* factor, Value* vector, Value* sum) {
-  if (t_.depth_step == 4) return AddFours(factor, vector, sum);
-  if (t_.depth_step == 2) return b_.CreateAdd(sum, SumOfPairs(factor, vector));
-  if (element_->isFloatingPointTy()) {
-    return b_.CreateIntrinsic(llvm::Intrinsic::fmuladd, {vector_}, {factor, vector, sum});
-  }
-  return b_.CreateAdd(sum, b_.CreateMul(factor, vector));
-}
-
-// Returns products of int16, added up in pairs in lanes of int32.
-Value* TileEmitter::SumOfPairs(Value* a, Value* b) {
-  int64_t bits = t_.lanes * 32;
-  llvm::Intrinsic::ID pairs = bits == 512   ? llvm::Intrinsic::x86_avx512_pmaddw_d_512
-                              : bits == 256 ? llvm::Intrinsic::x86_avx2_pmadd_wd
-                                            : llvm::Intrinsic::x86_sse2_pmadd_wd;
-  return b_.CreateIntrinsic(pairs, {}, {a, b});
-}
-
-// Adds four products of bytes in each lane of int32, or two in each lane of int16 if sums are narrow.
-Value* TileEmitter::AddFours(Value* factor, Value* vector, Value* sum) {
-  int64_t bits = t_.lanes * 32;
-  auto* bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), static_cast<unsigned>(bits / 8));
-  if (t_.blocks && t_.blocks->sums_narrow) {
-    llvm::Intrinsic::ID pairs = bits == 512   ? llvm::Intrinsic::x86_avx512_pmaddubs_w_512
-                                : bits == 256 ? llvm::Intrinsic::x86_avx2_pmadd_ub_sw
-                                              : llvm::Intrinsic::x86_ssse3_pmadd_ub_sw_128;
-    return b_.CreateAdd(sum, b_.CreateIntrinsic(pairs, {}, {vector, b_.CreateBitCast(factor, bytes)}));
-  }
-  if (s_.target.has_signed_fours) {
-    return b_.CreateIntrinsic(llvm::Intrinsic::aarch64_neon_sdot, {sum->getType(), bytes},
-                              {sum, b_.CreateBitCast(factor, bytes), vector});
-  }
-  llvm::Intrinsic::ID fours =
-      bits == 512 ? llvm::Intrinsic::x86_avx512_vpdpbusd_512 : llvm::Intrinsic::x86_avx512_vpdpbusd_256;
-  vector = b_.CreateBitCast(vector, sum->getType());
-  if (t_.vector.dtype().is_uint()) std::swap(factor, vector);
-  return b_.CreateIntrinsic(fours, {}, {sum, factor, vector});
-}
-
 // One step of the innermost depth axis: so many of its positions.
 Values TileEmitter::EmitStep(Value* row, int64_t height, const Panel& panel, Value* k, int64_t positions, Values sums) {
   e_.OpenScope();
   e_.Bind(depth_.back(), k);
   bool by_row = t_.row && t_.access == Tile::Access::kInPlace && te::DependsOn(t_.vector, s_.nest.axes[*t_.row].id);
   Values vectors;
-  if (!by_row) vectors = LoadVectors(panel);
+  if (!by_row) vectors = f_.LoadVectors(panel);
   for (int64_t r = 0; r < height; ++r) {
     e_.OpenScope();
     if (t_.row) e_.Bind(s_.nest.axes[*t_.row], b_.CreateNSWAdd(row, I64(r)));
     if (t_.row_panels) e_.Bind(t_.row_panels->row, I64(r));
-    if (by_row) vectors = LoadVectors(panel);
-    Value* factor = EmitBroadcast(k, positions);
+    if (by_row) vectors = f_.LoadVectors(panel);
+    Value* factor = f_.EmitBroadcast(k, positions);
     e_.CloseScope();
     for (int64_t v = 0; v < t_.vectors; ++v) {
       Value*& sum = sums[static_cast<size_t>(r * t_.vectors + v)];
-      sum = MultiplyAdd(factor, vectors[static_cast<size_t>(v)], sum);
+      sum = f_.MultiplyAdd(factor, vectors[static_cast<size_t>(v)], sum);
     }
   }
   for (auto i = static_cast<size_t>(height * t_.vectors); i < sums.size(); ++i) {
-    sums[i] = MultiplyAdd(SignBits(), vectors[i % vectors.size()], sums[i]);
+    sums[i] = f_.MultiplyAdd(f_.SignBits(), vectors[i % vectors.size()], sums[i]);
   }
   e_.CloseScope();
   return sums;
@@ -477,16 +220,16 @@ Values TileEmitter::EmitInnermost(Value* row, int64_t height, const Panel& panel
 void TileEmitter::EmitBlockStep(Value* row, int64_t height, const Panel& panel, Values& sums) {
   Values vectors;
   for (int64_t v = 0; v < t_.vectors; ++v) {
-    vectors.push_back(Widen(t_.vector.dtype(), EmitCodes(t_.vector, panel, v)));
+    vectors.push_back(f_.Widen(t_.vector.dtype(), f_.EmitCodes(t_.vector, panel, v)));
   }
   for (int64_t r = 0; r < height; ++r) {
     e_.OpenScope();
     if (t_.row) e_.Bind(s_.nest.axes[*t_.row], b_.CreateNSWAdd(row, I64(r)));
-    Value* factor = EmitBroadcast(e_.EmitVariable(depth_.back()), t_.depth_step);
+    Value* factor = f_.EmitBroadcast(e_.EmitVariable(depth_.back()), t_.depth_step);
     e_.CloseScope();
     for (int64_t v = 0; v < t_.vectors; ++v) {
       Value*& sum = sums[static_cast<size_t>(r * t_.vectors + v)];
-      sum = MultiplyAdd(factor, vectors[static_cast<size_t>(v)], sum);
+      sum = f_.MultiplyAdd(factor, vectors[static_cast<size_t>(v)], sum);
     }
   }
 }
@@ -521,7 +264,7 @@ Values TileEmitter::EmitBlockSums(size_t axis, Value* row, int64_t height, const
     if (blocks.sums_narrow) sums.assign(carried.size(), llvm::Constant::getNullValue(narrow));
     EmitBlockSteps(axis, first, blocks.steps_at_once, row, height, panel, sums);
     for (size_t i = 0; i < sums.size() && blocks.sums_narrow; ++i) {
-      sums[i] = b_.CreateAdd(carried[i], SumOfPairs(sums[i], llvm::ConstantInt::get(narrow, 1)));
+      sums[i] = b_.CreateAdd(carried[i], f_.SumOfPairs(sums[i], llvm::ConstantInt::get(narrow, 1)));
     }
     return sums;
   };
@@ -536,8 +279,8 @@ Values TileEmitter::EmitBlockSums(size_t axis, Value* row, int64_t height, const
 // Adds the sums of a block, scaled.
 Values TileEmitter::EmitBlock(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums) {
   const Tile::Blocks& blocks = *t_.blocks;
-  Values products = EmitBlockSums(axis, row, height, panel), scales = Expand(t_.scale, panel), zeros;
-  if (blocks.zero) zeros = Expand(blocks.zero, panel);
+  Values products = EmitBlockSums(axis, row, height, panel), scales = f_.Expand(t_.scale, panel), zeros;
+  if (blocks.zero) zeros = f_.Expand(blocks.zero, panel);
   auto splat = [&](const Expr& e) { return b_.CreateVectorSplat(static_cast<unsigned>(t_.lanes), e_.Emit(e)); };
   auto multiply_add = [&](Value* a, Value* b, Value* c) {
     return b_.CreateIntrinsic(llvm::Intrinsic::fmuladd, {vector_}, {a, b, c});
@@ -563,12 +306,62 @@ Values TileEmitter::EmitScaled(size_t axis, Value* row, int64_t height, const Pa
   if (t_.blocks) return EmitBlock(axis, row, height, panel, std::move(sums));
   Values inner(sums.size(), llvm::Constant::getNullValue(vector_));
   inner = EmitDepth(axis, row, height, panel, std::move(inner));
-  Values scales = Expand(t_.scale, panel);
-  for (size_t i = 0; i < sums.size(); ++i) sums[i] = MultiplyAdd(scales[i % scales.size()], inner[i], sums[i]);
+  Values scales = f_.Expand(t_.scale, panel);
+  for (size_t i = 0; i < sums.size(); ++i) sums[i] = f_.MultiplyAdd(scales[i % scales.size()], inner[i], sums[i]);
+  return sums;
+}
+
+// Emits all positions of the window, see Tile::window, for each vector that the rows read.
+Values TileEmitter::EmitWindow(Value* row, int64_t height, const Panel& panel, Values sums) {
+  const auto [axis, step, extent] = *t_.window;
+  auto in_window = [&](int64_t k, llvm::function_ref<void()> emit) {
+    e_.OpenScope();
+    e_.Bind(s_.nest.axes[*t_.row], row);
+    e_.Bind(depth_[axis], I64(k));
+    emit();
+    e_.CloseScope();
+  };
+  Values factors;
+  for (int64_t k = 0; k < extent; ++k) in_window(k, [&] { factors.push_back(f_.EmitBroadcast(I64(k), 1)); });
+  for (int64_t at = 0; at < t_.window->Reads(height); ++at) {
+    Values vectors;
+    in_window(at, [&] { vectors = f_.LoadVectors(panel); });
+    for (int64_t r = std::max<int64_t>((at - extent + step) / step, 0); r < height && r * step <= at; ++r) {
+      for (int64_t v = 0; v < t_.vectors; ++v) {
+        Value*& sum = sums[static_cast<size_t>(r * t_.vectors + v)];
+        sum = f_.MultiplyAdd(factors[static_cast<size_t>(at - r * step)], vectors[static_cast<size_t>(v)], sum);
+      }
+    }
+  }
+  return sums;
+}
+
+// Emits the axes of the depth from `axis` on around the window.
+Values TileEmitter::EmitWindows(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums) {
+  if (axis == t_.window->axis) return EmitWindows(axis + 1, row, height, panel, std::move(sums));
+  if (axis == depth_.size()) return EmitWindow(row, height, panel, std::move(sums));
+  const IndexVar& around = depth_[axis];
+  auto body = [&](Value* at, const Values& carried) {
+    e_.OpenScope();
+    e_.Bind(around, at);
+    Values next = EmitWindows(axis + 1, row, height, panel, carried);
+    e_.CloseScope();
+    return next;
+  };
+  // Positions without a stride are emitted whole: LLVM would compute the place of each vector in each iteration.
+  bool is_loop = te::Stride(t_.vector->operands[0], around.id).has_value() || !around.extent.is_const() ||
+                 around.extent.constant() > t_.window->extent;
+  if (is_loop) {
+    int64_t cost = schedule::CostOfIterations(CostOfSums(axis), axis > t_.window->axis ? t_.window->extent : 1);
+    LoopRange range{I64(0), e_.EmitExtent(around.extent), around.extent};
+    return EmitStoppableLoop(b_, range, s_.cancel, cost, std::move(sums), body, {.keep_rolled = true});
+  }
+  for (int64_t at = 0; at < around.extent.constant(); ++at) sums = body(I64(at), sums);
   return sums;
 }
 
 Values TileEmitter::EmitDepth(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums) {
+  if (t_.window) return EmitWindows(0, row, height, panel, std::move(sums));
   if (axis + 1 == depth_.size()) return EmitInnermost(row, height, panel, std::move(sums));
   LoopRange range{I64(0), e_.EmitExtent(depth_[axis].extent), depth_[axis].extent};
   return EmitStoppableLoop(b_, range, s_.cancel, CostOfSums(axis), std::move(sums),
@@ -736,14 +529,14 @@ void TileEmitter::EmitTile(Value* row, Value* height, const std::vector<int64_t>
 
 // The tiles of some rows in a block of panels.
 void TileEmitter::EmitTiles(Value* row, Value* height, const std::vector<int64_t>& heights, Value* block) {
-  if (t_.panels_at_once == 1) return EmitTile(row, height, heights, BeginPanel(block));
+  if (t_.panels_at_once == 1) return EmitTile(row, height, heights, f_.BeginPanel(block));
   Value* first = b_.CreateNSWMul(block, I64(t_.panels_at_once));
   Value* end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWAdd(first, I64(t_.panels_at_once)),
                                         e_.EmitExtent(panels_));
   int64_t cost = CostOfSums(static_cast<size_t>(-1));
   EmitStoppableLoop(b_, {first, end, t_.panels_at_once}, s_.cancel, cost, {},
                     [&](Value* panel, const Values&) -> Values {
-                      EmitTile(row, height, heights, BeginPanel(panel));
+                      EmitTile(row, height, heights, f_.BeginPanel(panel));
                       return {};
                     });
 }
@@ -762,7 +555,7 @@ Value* TileEmitter::EmitDot(Value* row, Value* column) {
       return b_.CreateAlignedLoad(vector_, address, llvm::Align(element_->getScalarSizeInBits() / 8));
     };
     Value *a = load(few.broadcast), *b = load(few.vector);
-    sum = sum == nullptr ? b_.CreateFMul(a, b) : MultiplyAdd(a, b, sum);
+    sum = sum == nullptr ? b_.CreateFMul(a, b) : f_.MultiplyAdd(a, b, sum);
     e_.CloseScope();
   }
   llvm::IRBuilder<>::FastMathFlagGuard guard(b_);
@@ -781,7 +574,7 @@ void TileEmitter::EmitFewRows(Value* block) {
   int64_t cost = t_.panel() * t_.few->most;
   auto one_panel = [&](Value* index, const Values&) -> Values {
     e_.OpenScope();
-    Panel panel = BeginPanel(index, /*loads_vectors=*/false);
+    Panel panel = f_.BeginPanel(index, /*loads_vectors=*/false);
     Value* left = b_.CreateNSWSub(e_.EmitExtent(columns_), panel.column);
     Value* width = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, I64(t_.panel()));
     EmitLoop(b_, I64(0), rows, 1, {}, [&](Value* r, const Values&) -> Values {
@@ -815,7 +608,7 @@ void TileEmitter::EmitRows(Value* block) {
 
 void TileEmitter::EmitManyRows(Value* block) {
   if (!t_.row) {
-    Panel panel = BeginPanel(block);
+    Panel panel = f_.BeginPanel(block);
     EmitSums(I64(0), 1, panel);
     return EmitEpilogue(I64(0), I64(1), panel);
   }

@@ -1,0 +1,261 @@
+#include "kernels/codegen/llvm/tile_factors.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "kernels/codegen/llvm/expansion_emitter.h"
+#include "llvm/IR/Intrinsics.h"
+#include "llvm/IR/IntrinsicsAArch64.h"
+#include "llvm/IR/IntrinsicsX86.h"
+
+namespace rvm::codegen {
+
+using llvm::Value;
+using schedule::Tile;
+using te::Expr;
+using te::IndexVar;
+
+using Values = TileFactors::Values;
+
+TileFactors::TileFactors(const TileSite& site)
+    : b_(site.b), e_(site.e), s_(site), t_(*site.nest.tile), depth_(site.nest.reduction()->axes) {
+  element_ = e_.RegisterType(site.nest.tensors[0].value->operands[0].dtype());
+  vector_ = llvm::FixedVectorType::get(element_, static_cast<unsigned>(t_.lanes));
+  factor_ = e_.MemoryType(t_.vector.dtype());
+  columns_ = site.nest.axes[t_.column].extent;
+  panels_ = FloorDiv(columns_ + (t_.panel() - 1), t_.panel());
+}
+
+// Returns the position of the bound variables of `axes` in row-major order.
+Value* TileFactors::Linear(const std::vector<size_t>& axes) {
+  Value* linear = I64(0);
+  for (size_t axis : axes) {
+    linear = b_.CreateNSWMul(linear, e_.EmitExtent(s_.nest.axes[axis].extent));
+    linear = b_.CreateNSWAdd(linear, e_.EmitVariable(s_.nest.axes[axis]));
+  }
+  return linear;
+}
+
+TileFactors::Panel TileFactors::BeginPanel(Value* index, bool loads_vectors) {
+  Panel panel{index, b_.CreateNSWMul(index, I64(t_.panel())), nullptr, {}, {}};
+  if (t_.overlaps) {
+    panel.column = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, panel.column, I64(columns_.constant() - t_.panel()));
+  }
+  if (!loads_vectors) return panel;
+  if (!t_.sources.empty()) {
+    for (const Tile::Source& source : t_.sources) panel.sources.push_back(SourceBase(source, index));
+  } else if (t_.access == Tile::Access::kPanels) {
+    Value* number = b_.CreateNSWAdd(b_.CreateNSWMul(Linear(t_.outer), e_.EmitExtent(panels_)), index);
+    Dim depth = t_.panel() * t_.depth_step * Steps();
+    for (size_t i = 0; i + 1 < depth_.size(); ++i) depth = depth * depth_[i].extent;
+    panel.base =
+        b_.CreateInBoundsGEP(factor_, e_.pointers.at(t_.panels.get()), b_.CreateNSWMul(number, e_.EmitExtent(depth)));
+  } else if (t_.masked) {
+    int64_t elements = t_.lanes * t_.column_stride * t_.depth_step;
+    llvm::SmallVector<llvm::Constant*, 16> lanes;
+    for (int64_t i = 0; i < elements; ++i) lanes.push_back(b_.getInt32(static_cast<uint32_t>(i)));
+    Value* left = b_.CreateNSWSub(e_.EmitExtent(columns_), panel.column);
+    left = b_.CreateTrunc(b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, I64(t_.panel())), b_.getInt32Ty());
+    // Up to the last column, and not the elements between it and the one that would follow.
+    auto apart = static_cast<uint32_t>(t_.column_stride * t_.depth_step);
+    auto between = static_cast<uint32_t>(t_.column_stride - 1);
+    left = b_.CreateNSWSub(b_.CreateNSWMul(left, b_.getInt32(apart)), b_.getInt32(between));
+    for (int64_t v = 0; v < t_.vectors; ++v) {
+      Value* here = b_.CreateNSWSub(left, b_.getInt32(static_cast<uint32_t>(v * elements)));
+      panel.masks.push_back(b_.CreateICmpSLT(llvm::ConstantVector::get(lanes),
+                                             b_.CreateVectorSplat(static_cast<unsigned>(elements), here)));
+    }
+  }
+  return panel;
+}
+
+// Returns the first element of a constant in the panel of that number, at the bound position of the loops around the
+// tile.
+Value* TileFactors::SourceBase(const Tile::Source& source, Value* panel) {
+  int64_t depth = t_.panel();
+  for (const schedule::StridedAxis& axis : source.layout.depth) depth *= axis.extent;
+  Value* number = b_.CreateNSWAdd(b_.CreateNSWMul(Linear(source.outer), e_.EmitExtent(panels_)), panel);
+  Value* first = b_.CreateNSWMul(number, I64(depth));
+  return b_.CreateInBoundsGEP(e_.MemoryType(source.tensor.dtype()), e_.pointers.at(source.tensor.get()), first);
+}
+
+// Loads the elements of a constant for that vector of columns, at the bound position of the depth and those of its
+// step.
+Value* TileFactors::LoadSource(const te::ExprNode& read, const Panel& panel, int64_t vector) {
+  size_t i = 0;
+  while (t_.sources[i].read != &read) ++i;
+  Value* place = I64(0);
+  for (size_t axis : t_.sources[i].depth) {
+    place = b_.CreateNSWMul(place, e_.EmitExtent(depth_[axis].extent));
+    place = b_.CreateNSWAdd(place, e_.EmitVariable(depth_[axis]));
+  }
+  int64_t elements = t_.lanes * t_.sources[i].layout.depth_step;
+  place = b_.CreateNSWAdd(b_.CreateNSWMul(place, I64(t_.panel())), I64(vector * elements));
+  llvm::Type* element = e_.MemoryType(read.dtype);
+  auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(elements));
+  llvm::Align align(static_cast<uint64_t>(read.dtype.bytes()));
+  return b_.CreateAlignedLoad(type, b_.CreateInBoundsGEP(element, panel.sources[i], place), align);
+}
+
+Values TileFactors::Expand(const Expr& expansion, const Panel& panel) {
+  Values vectors;
+  for (int64_t v = 0; v < t_.vectors; ++v) {
+    vectors.push_back(EmitExpansion(b_, e_, expansion, t_.lanes,
+                                    [&](const te::ExprNode& read) { return LoadSource(read, panel, v); }));
+  }
+  return vectors;
+}
+
+Value* TileFactors::EmitCodes(const Expr& code, const Panel& panel, int64_t vector) {
+  if (code->kind == te::ExprKind::kRead) return LoadSource(*code, panel, vector);
+  Value* bytes = EmitCodes(code->operands[0], panel, vector);
+  Value* by = b_.CreateVectorSplat(static_cast<unsigned>(t_.lanes * t_.depth_step), e_.Emit(code->operands[1]));
+  return code->binary == te::BinaryOp::kAnd ? b_.CreateAnd(bytes, by) : b_.CreateLShr(bytes, by);
+}
+
+Values TileFactors::LoadVectors(const Panel& panel) {
+  if (!t_.sources.empty()) return Expand(t_.vector, panel);
+  Value* first;
+  if (t_.access == Tile::Access::kPanels) {
+    Value* linear = I64(0);
+    for (const IndexVar& axis : depth_) {
+      bool innermost = axis.id == depth_.back().id;
+      Value* extent = e_.EmitExtent(innermost ? Steps() * t_.depth_step : axis.extent);
+      linear = b_.CreateNSWAdd(b_.CreateNSWMul(linear, extent), e_.EmitVariable(axis));
+    }
+    first = b_.CreateInBoundsGEP(factor_, panel.base, b_.CreateNSWMul(linear, I64(t_.panel())));
+  } else {
+    e_.OpenScope();
+    e_.Bind(s_.nest.axes[t_.column], panel.column);
+    first = b_.CreateInBoundsGEP(factor_, e_.pointers.at(t_.vector->tensor.get()), e_.Emit(t_.vector->operands[0]));
+    e_.CloseScope();
+  }
+  Values loaded;
+  for (int64_t v = 0; v < t_.vectors; ++v) {
+    Value* address = b_.CreateGEP(factor_, first, I64(v * t_.lanes * t_.column_stride * t_.depth_step));
+    Value* vector =
+        panel.masks.empty() ? LoadVector(address) : LoadMasked(address, panel.masks[static_cast<size_t>(v)]);
+    loaded.push_back(Widen(t_.vector.dtype(), vector));
+  }
+  return loaded;
+}
+
+// Reads nothing behind the last column.
+Value* TileFactors::LoadVector(Value* address) {
+  llvm::Align align(factor_->getScalarSizeInBits() / 8);
+  int64_t stride = t_.column_stride;
+  auto* type = llvm::FixedVectorType::get(factor_, static_cast<unsigned>(t_.lanes * t_.depth_step));
+  if (stride == 1) return b_.CreateAlignedLoad(type, address, align);
+  Value* vector = llvm::PoisonValue::get(type);
+  for (int64_t part = 0; part < stride; ++part) {
+    // The last part ends with the last column.
+    int64_t begin = part * t_.lanes - (part + 1 == stride ? stride - 1 : 0);
+    Value* next = b_.CreateAlignedLoad(type, b_.CreateGEP(factor_, address, I64(begin)), align);
+    llvm::SmallVector<int, 16> lanes;
+    for (int64_t i = 0; i < t_.lanes; ++i) {
+      int64_t at = i * stride;
+      bool is_here = at / t_.lanes == part;
+      lanes.push_back(static_cast<int>(is_here ? t_.lanes + at - begin : i));
+    }
+    vector = b_.CreateShuffleVector(vector, next, lanes);
+  }
+  return vector;
+}
+
+// A vector of columns that lie apart is one of several vectors of neighbours.
+Value* TileFactors::LoadMasked(Value* address, Value* mask) {
+  llvm::Align align(factor_->getScalarSizeInBits() / 8);
+  auto* wide = llvm::FixedVectorType::get(factor_, static_cast<unsigned>(t_.lanes * t_.column_stride * t_.depth_step));
+  Value* all = b_.CreateMaskedLoad(wide, address, align, mask, llvm::Constant::getNullValue(wide));
+  if (t_.column_stride == 1) return all;
+  llvm::SmallVector<int, 16> columns;
+  for (int64_t i = 0; i < t_.lanes; ++i) columns.push_back(static_cast<int>(i * t_.column_stride));
+  return b_.CreateShuffleVector(all, columns);
+}
+
+Value* TileFactors::Widen(DataType from, Value* x) {
+  if (t_.depth_step == 4) return x;
+  const DataType sum = s_.nest.tensors[0].value->operands[0].dtype();
+  if (sum.is_float() && !t_.blocks) return from == sum ? x : e_.WidenVector(from, sum, x);
+  llvm::Type* type = x->getType()->getWithNewBitWidth(t_.depth_step > 1 ? 16 : element_->getIntegerBitWidth());
+  return from.is_int() ? b_.CreateSExt(x, type) : b_.CreateZExt(x, type);
+}
+
+// The broadcast factor at `positions` of the depth from `k` on, and zeros or what follows, as it is multiplied.
+Value* TileFactors::EmitGroup(Value* k, int64_t positions) {
+  const DataType dtype = t_.broadcast.dtype();
+  bool adjacent = t_.broadcast->kind == te::ExprKind::kRead &&
+                  te::Stride(t_.broadcast->operands[0], depth_.back().id) == int64_t{1};
+  if (adjacent && (positions == t_.depth_step || t_.whole_steps)) {
+    llvm::Type* element = e_.MemoryType(dtype);
+    Value* address =
+        b_.CreateInBoundsGEP(element, e_.pointers.at(t_.broadcast->tensor.get()), e_.Emit(t_.broadcast->operands[0]));
+    auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(t_.depth_step));
+    return Widen(dtype, b_.CreateAlignedLoad(type, address, llvm::Align(static_cast<uint64_t>(dtype.bytes()))));
+  }
+  auto bits = static_cast<unsigned>(32 / t_.depth_step);
+  Value* group = llvm::Constant::getNullValue(
+      llvm::FixedVectorType::get(b_.getIntNTy(bits), static_cast<unsigned>(t_.depth_step)));
+  for (int64_t i = 0; i < positions; ++i) {
+    e_.OpenScope();
+    e_.Bind(depth_.back(), b_.CreateNSWAdd(k, I64(i)));
+    group = b_.CreateInsertElement(group, Widen(dtype, e_.Emit(t_.broadcast)), static_cast<uint64_t>(i));
+    e_.CloseScope();
+  }
+  return group;
+}
+
+Value* TileFactors::EmitBroadcast(Value* k, int64_t positions) {
+  auto lanes = static_cast<unsigned>(t_.lanes);
+  if (t_.depth_step == 1) return b_.CreateVectorSplat(lanes, e_.Emit(t_.broadcast));
+  Value* group = EmitGroup(k, positions);
+  Value* splat = b_.CreateVectorSplat(lanes, b_.CreateBitCast(group, b_.getInt32Ty()));
+  if (t_.flips_sign()) splat = b_.CreateXor(splat, SignBits());
+  return t_.depth_step == 4 ? splat : b_.CreateBitCast(splat, llvm::FixedVectorType::get(b_.getInt16Ty(), 2 * lanes));
+}
+
+Value* TileFactors::SignBits() {
+  return b_.CreateVectorSplat(static_cast<unsigned>(t_.lanes), b_.getInt32(0x80808080));
+}
+
+Value* TileFactors::MultiplyAdd(Value* factor, Value* vector, Value* sum) {
+  if (t_.depth_step == 4) return AddFours(factor, vector, sum);
+  if (t_.depth_step == 2) return b_.CreateAdd(sum, SumOfPairs(factor, vector));
+  if (element_->isFloatingPointTy()) {
+    return b_.CreateIntrinsic(llvm::Intrinsic::fmuladd, {vector_}, {factor, vector, sum});
+  }
+  return b_.CreateAdd(sum, b_.CreateMul(factor, vector));
+}
+
+Value* TileFactors::SumOfPairs(Value* a, Value* b) {
+  int64_t bits = t_.lanes * 32;
+  llvm::Intrinsic::ID pairs = bits == 512   ? llvm::Intrinsic::x86_avx512_pmaddw_d_512
+                              : bits == 256 ? llvm::Intrinsic::x86_avx2_pmadd_wd
+                                            : llvm::Intrinsic::x86_sse2_pmadd_wd;
+  return b_.CreateIntrinsic(pairs, {}, {a, b});
+}
+
+// Adds four products of bytes in each lane of int32, or two in each lane of int16 if sums are narrow.
+Value* TileFactors::AddFours(Value* factor, Value* vector, Value* sum) {
+  int64_t bits = t_.lanes * 32;
+  auto* bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), static_cast<unsigned>(bits / 8));
+  if (t_.blocks && t_.blocks->sums_narrow) {
+    llvm::Intrinsic::ID pairs = bits == 512   ? llvm::Intrinsic::x86_avx512_pmaddubs_w_512
+                                : bits == 256 ? llvm::Intrinsic::x86_avx2_pmadd_ub_sw
+                                              : llvm::Intrinsic::x86_ssse3_pmadd_ub_sw_128;
+    return b_.CreateAdd(sum, b_.CreateIntrinsic(pairs, {}, {vector, b_.CreateBitCast(factor, bytes)}));
+  }
+  if (s_.target.has_signed_fours) {
+    return b_.CreateIntrinsic(llvm::Intrinsic::aarch64_neon_sdot, {sum->getType(), bytes},
+                              {sum, b_.CreateBitCast(factor, bytes), vector});
+  }
+  llvm::Intrinsic::ID fours =
+      bits == 512 ? llvm::Intrinsic::x86_avx512_vpdpbusd_512 : llvm::Intrinsic::x86_avx512_vpdpbusd_256;
+  vector = b_.CreateBitCast(vector, sum->getType());
+  if (t_.vector.dtype().is_uint()) std::swap(factor, vector);
+  return b_.CreateIntrinsic(fours, {}, {sum, factor, vector});
+}
+
+}  // namespace rvm::codegen

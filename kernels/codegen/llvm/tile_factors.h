@@ -1,0 +1,77 @@
+// Loads and multiplies the factors of register tiles.
+#ifndef RVM_KERNELS_CODEGEN_LLVM_TILE_FACTORS_H_
+#define RVM_KERNELS_CODEGEN_LLVM_TILE_FACTORS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/codegen/llvm/tile_emitter.h"
+
+namespace rvm::codegen {
+
+class TileFactors {
+ public:
+  using Values = std::vector<llvm::Value*>;
+
+  // Source of the vectors of a panel.
+  struct Panel {
+    llvm::Value* index;           // of the panel
+    llvm::Value* column;          // its first
+    llvm::Value* base = nullptr;  // kPanels: its first element
+    Values masks;                 // by vector; empty: all lanes are
+    Values sources;               // the first element of each
+  };
+
+  explicit TileFactors(const TileSite& site);
+
+  // Returns the type of a sum, and that of a vector of them.
+  llvm::Type* element() const { return element_; }
+  llvm::FixedVectorType* vector() const { return vector_; }
+  // Returns the number of panels of columns.
+  const Dim& panels() const { return panels_; }
+
+  // Begins the panel of that number, with what its vectors are loaded by unless told otherwise.
+  Panel BeginPanel(llvm::Value* index, bool loads_vectors = true);
+  // Returns the vectors at the bound position of the depth, and of the row if they depend on it.
+  Values LoadVectors(const Panel& panel);
+  // Returns the vectors that are computed from constants, at the bound position of the depth.
+  Values Expand(const te::Expr& expansion, const Panel& panel);
+  // Returns the codes of a product in blocks, as bytes: a byte, or bits of it.
+  llvm::Value* EmitCodes(const te::Expr& code, const Panel& panel, int64_t vector);
+  // Returns the broadcast factor in each lane; of a group, that many positions from `k` on, and zeros.
+  llvm::Value* EmitBroadcast(llvm::Value* k, int64_t positions);
+  // Returns elements as they are multiplied: in fours as bytes, in pairs as int16, else as they are summed.
+  llvm::Value* Widen(DataType from, llvm::Value* x);
+  // Returns the upper bit of each byte.
+  llvm::Value* SignBits();
+  llvm::Value* MultiplyAdd(llvm::Value* factor, llvm::Value* vector, llvm::Value* sum);
+  // Returns products of int16, added up in pairs in lanes of int32.
+  llvm::Value* SumOfPairs(llvm::Value* a, llvm::Value* b);
+
+ private:
+  llvm::Value* Linear(const std::vector<size_t>& axes);
+  llvm::Value* SourceBase(const schedule::Tile::Source& source, llvm::Value* panel);
+  llvm::Value* LoadSource(const te::ExprNode& read, const Panel& panel, int64_t vector);
+  llvm::Value* LoadVector(llvm::Value* address);
+  llvm::Value* LoadMasked(llvm::Value* address, llvm::Value* mask);
+  llvm::Value* EmitGroup(llvm::Value* k, int64_t positions);
+  llvm::Value* AddFours(llvm::Value* factor, llvm::Value* vector, llvm::Value* sum);
+  // Returns the number of steps of the innermost depth axis; the last one may have fewer positions.
+  Dim Steps() const { return FloorDiv(depth_.back().extent + (t_.depth_step - 1), t_.depth_step); }
+  llvm::Value* I64(int64_t v) { return b_.getInt64(static_cast<uint64_t>(v)); }
+
+  llvm::IRBuilder<>& b_;
+  ExprEmitter& e_;
+  const TileSite& s_;
+  const schedule::Tile& t_;
+  const std::vector<te::IndexVar>& depth_;
+  llvm::Type* element_;  // of sums
+  llvm::Type* factor_;   // of the vectors, in memory
+  llvm::FixedVectorType* vector_;
+  Dim columns_, panels_;
+};
+
+}  // namespace rvm::codegen
+
+#endif  // RVM_KERNELS_CODEGEN_LLVM_TILE_FACTORS_H_
