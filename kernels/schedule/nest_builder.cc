@@ -42,29 +42,6 @@ using te::UnaryOp;
 
 bool IsReduce(const Tensor& tensor) { return tensor->body->kind == ExprKind::kReduce; }
 
-// Returns the cost of computing an operation again, in additions, by which nests recompute or store a value.
-int64_t RecomputeCost(const ExprNode& e) {
-  switch (e.kind) {
-    case ExprKind::kUnary: return IsRoot(e.unary) || IsTranscendental(e.unary) ? 20 : 1;
-    case ExprKind::kBinary:
-      if (e.binary == BinaryOp::kPower) return 40;
-      return IsDivision(e.binary) ? 5 : 1;
-    case ExprKind::kCast: {
-      // Between float64 and int64 most machines convert one element at a time.
-      DataType from = e.operands[0].dtype();
-      return from.bits == 64 && e.dtype.bits == 64 && from.is_float() != e.dtype.is_float() ? 5 : 1;
-    }
-    case ExprKind::kSelect: return 1;
-    case ExprKind::kIntConst:
-    case ExprKind::kFloatConst:
-    case ExprKind::kIndex:
-    case ExprKind::kDim:
-    case ExprKind::kRead:
-    case ExprKind::kBitcast:
-    case ExprKind::kReduce: return 0;
-  }
-}
-
 // Returns whether the positions that an index takes for different values of one loop overlap those for another: a
 // window.
 bool Overlaps(const Expr& index, const std::vector<IndexVar>& loops) {
@@ -283,7 +260,7 @@ void NestBuilder::AddCostsAndReaders() {
     std::set<const TensorNode*> read;
     int64_t cost = 0;
     for (const ExprNode* node : Postorder(Definition(tensor))) {
-      cost += RecomputeCost(*node);
+      cost += te::OperationCost(*node);
       if (node->kind != ExprKind::kRead) continue;
       if (node->tensor->kind == TensorKind::kCompute) read.insert(node->tensor.get());
       std::vector<const ExprNode*> at;

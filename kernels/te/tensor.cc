@@ -378,4 +378,26 @@ std::string ToString(const Computation& computation) { return Describe(computati
 std::string ToString(const Expr& expr) { return Printer(false, nullptr).Of(expr); }
 std::string Fingerprint(const Computation& computation) { return Describe(computation, true); }
 
+int64_t OperationCost(const ExprNode& e) {
+  switch (e.kind) {
+    case ExprKind::kUnary: return IsRoot(e.unary) || IsTranscendental(e.unary) ? 20 : 1;
+    case ExprKind::kBinary:
+      if (e.binary == BinaryOp::kPower) return 40;
+      return IsDivision(e.binary) ? 5 : 1;
+    case ExprKind::kCast: {
+      // Between float64 and int64 most machines convert one element at a time.
+      DataType from = e.operands[0].dtype();
+      return from.bits == 64 && e.dtype.bits == 64 && from.is_float() != e.dtype.is_float() ? 5 : 1;
+    }
+    case ExprKind::kSelect: return 1;
+    case ExprKind::kIntConst:
+    case ExprKind::kFloatConst:
+    case ExprKind::kIndex:
+    case ExprKind::kDim:
+    case ExprKind::kRead:
+    case ExprKind::kBitcast:
+    case ExprKind::kReduce: return 0;
+  }
+}
+
 }  // namespace rvm::te

@@ -234,6 +234,9 @@ std::string ToString(const Expr& expr);
 // fingerprint.
 std::string Fingerprint(const Computation& computation);
 
+// Returns the cost of an operation, in additions.
+int64_t OperationCost(const ExprNode& e);
+
 }  // namespace rvm::te
 
 #endif  // RVM_KERNELS_TE_TENSOR_H_
