@@ -76,6 +76,8 @@ Expr InRange(const Expr& index, const Dim& extent) {
 }
 
 Expr Clamp(const Expr& index, const Dim& extent) {
+  bool is_byte = index->kind == te::ExprKind::kCast && index->operands[0].dtype() == kUInt8;
+  if (is_byte && extent.is_const() && extent.constant() > std::numeric_limits<uint8_t>::max()) return index;
   Expr last = te::DimValue(extent) - te::Index(1);
   return te::Binary(BinaryOp::kMaximum, te::Binary(BinaryOp::kMinimum, index, last), te::Index(0));
 }

@@ -390,6 +390,24 @@ TEST(KernelCompilerTest, AllAndAny) {
               {.range = 9});
 }
 
+// Vectors of all lengths look up bytes, by themselves and behind floats.
+TEST(KernelCompilerTest, TablesOfBytes) {
+  Dim n = Dim::Var(1, "n");
+  for (DataType dtype : {kUInt8, kInt8}) {
+    Tensor table = Input(0, "table", dtype, {Dim(256)}), bytes = Input(1, "bytes", kUInt8, {n});
+    Tensor floats = Input(2, "floats", kFloat32, {n});
+    auto looked_up = [&](const Expr& byte) { return table({te::Cast(kInt64, byte)}); };
+    Tensor taken = ComputeTensor("taken", dtype, {n}, [&](Indices i) { return looked_up(bytes(i)); });
+    Tensor quantised = ComputeTensor("quantised", dtype, {n}, [&](Indices i) {
+      return looked_up(te::Cast(kUInt8, te::Binary(BinaryOp::kMaximum, floats(i), te::Const(kFloat32, 0))));
+    });
+    CheckOptions options{.symbol_values = {{1}, {7}, {64}, {100}, {1000}}, .range = 100};
+    CheckOnTargets({"tables", {table, bytes, floats}, {taken, quantised}}, options);
+    options.target = "icelake-server";
+    CheckKernel({"tables", {table, bytes, floats}, {taken, quantised}}, options);
+  }
+}
+
 TEST(KernelCompilerTest, ReduceOverAllAxes) {
   Dim n = Dim::Var(1, "n");
   Tensor x = Input(0, "x", kFloat32, {n, Dim(7), Dim(3)});

@@ -12,6 +12,7 @@
 #include "base/element.h"
 #include "base/literal.h"
 #include "base/stack_guard.h"
+#include "kernels/codegen/llvm/byte_tables.h"
 #include "kernels/codegen/llvm/lane_functions.h"
 #include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/math.h"
@@ -194,9 +195,12 @@ Value* ExprEmitter::EmitRead(const ExprNode& e) {
   for (size_t i = scopes_.size(); i-- > 0;) {
     if (auto found = scopes_[i].tensors.find(e.tensor.get()); found != scopes_[i].tensors.end()) return found->second;
   }
-  Value* offset = Emit(e.operands[0]);
   auto pointer = pointers.find(e.tensor.get());
   RVM_CHECK(pointer != pointers.end(), "a tensor that is read has no buffer");
+  if (!target_.has_blocks && IsByteLookup(e)) {
+    return CallByteLookup(b_, pointer->second, Emit(e.operands[0]->operands[0]));
+  }
+  Value* offset = Emit(e.operands[0]);
   return Load(e.dtype, pointer->second, offset);
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/abseil.h"
+#include "kernels/codegen/llvm/byte_tables.h"
 #include "kernels/codegen/llvm/math.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/MDBuilder.h"
@@ -184,7 +185,8 @@ llvm::PreservedAnalyses ExpandLaneFunctionsPass::run(llvm::Module& module, llvm:
     for (unsigned lanes : kLanes) collect(VectorName(row, lanes), row.function);
   }
   for (auto [call, function] : calls) Expand(*call, function);
-  return calls.empty() ? llvm::PreservedAnalyses::all() : llvm::PreservedAnalyses::none();
+  const bool has_tables = ExpandByteLookups(module);
+  return calls.empty() && !has_tables ? llvm::PreservedAnalyses::all() : llvm::PreservedAnalyses::none();
 }
 
 }  // namespace rvm::codegen
