@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -188,8 +189,15 @@ Operand Lookup(Steps& c, Operand x, DataType out, absl::FunctionRef<int64_t(int6
   for (int64_t code = from.least; code <= from.greatest; ++code) {
     values.push_back(static_cast<int32_t>(Clamped(f(code), to)));
   }
+  Operand index = x;
+  if (dtype == kInt8) {
+    // A byte without sign needs no bounds: 0 to 127, then -128 to -1.
+    std::rotate(values.begin(), values.begin() - static_cast<std::ptrdiff_t>(from.least), values.end());
+    index = c.Cast(x, kUInt8);
+  } else if (!dtype.is_uint()) {
+    index = c.Sub(c.Cast(x, kInt32), c.emit().Integer(from.least, kInt32));
+  }
   Operand table = c.Cast(Int32s(c, values), out);
-  Operand index = dtype.is_uint() ? x : c.Sub(c.Cast(x, kInt32), c.emit().Integer(from.least, kInt32));
   return c.Op("take", {table, index}, {{"axis", 0}, {"mode", "fast"}});
 }
 
