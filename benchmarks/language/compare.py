@@ -1,5 +1,5 @@
-"""Times a Llama with random weights, token by token and on prompts, beside ONNX Runtime and PyTorch; logits are compared first,
-and the runs of all alternate.
+"""Times a Llama with random weights, token by token and on prompts, beside ONNX Runtime, PyTorch and, in each form of weights,
+llama.cpp; logits are compared first, and the runs of all alternate.
 
 RELAYVM_LANGUAGE: layers, width, inner width, heads, heads of keys and vocabulary instead of those of 125 million weights.
 RELAYVM_CONTEXTS: lengths of contexts instead of these, `8 512`. RELAYVM_THREADS: the number of threads, 1 unless given.
@@ -21,6 +21,7 @@ PROMPTS = (8, 512)
 ROUNDS, TOKENS = 3, 16
 TOLERANCE = 1e-3  # of the largest logit
 FORMS = ("F32", "BF16", "Q8_0", "Q4_0")
+TOLERANCE_OF_LLAMA = 0.1  # its caches are of float16, and it rounds rows to bytes for products with blocks
 
 PROGRAM = """import "MODEL" as @model;
 def @logits(%tokens: Tensor[(t), int32]) -> Tensor[(VOCABULARY), float32] { (@model.read(@model.start(), %tokens)).1 }
@@ -233,6 +234,49 @@ class Eager:
             return Exported.token(self, length)
 
 
+class LlamaCpp:
+    """The model in llama.cpp, from the GGUF file of a form, with its caches of float16."""
+
+    def __init__(self, path, form, sizes, contexts):
+        import llama_cpp  # pylint: disable=import-outside-toplevel
+
+        self.llama_cpp, self.sizes, self.name = llama_cpp, sizes, f"llama.cpp {llama_cpp.__version__} {form}"
+        # A model for prompts, and one for each context, which it keeps.
+        self.models = {length: llama_cpp.Llama(path, n_ctx=max(length, *PROMPTS) + TOKENS + 2, n_batch=512, n_threads=threads(),
+                                               n_threads_batch=threads(), verbose=False) for length in (0, *contexts)}
+
+    def keep(self, model, length):
+        """Forgets all but the first tokens."""
+        memory = self.llama_cpp.llama_get_memory(model.ctx)
+        self.llama_cpp.llama_memory_seq_rm(memory, 0, length, -1)
+        model.n_tokens = length
+
+    def logits(self, length):
+        self.prompt(length)
+        found = self.llama_cpp.llama_get_logits_ith(self.models[0].ctx, -1)
+        return np.ctypeslib.as_array(found, (self.sizes.vocabulary,)).copy()
+
+    def prompt(self, length):
+        tokens, seconds = random_tokens(length, self.sizes.vocabulary).tolist(), []
+        for _ in range(2):
+            self.keep(self.models[0], 0)
+            began = time.perf_counter()
+            self.models[0].eval(tokens)
+            seconds.append(time.perf_counter() - began)
+        return min(seconds)
+
+    def token(self, length):
+        model, seconds = self.models[length], []
+        if model.n_tokens == 0:
+            model.eval(random_tokens(length, self.sizes.vocabulary).tolist())
+        self.keep(model, length)
+        for _ in range(TOKENS + 1):
+            began = time.perf_counter()
+            model.eval([5])
+            seconds.append(time.perf_counter() - began)
+        return sum(seconds[1:]) / TOKENS
+
+
 def make_peers(folder, sizes, weights, contexts):
     """The peers that are installed."""
     room = max(*contexts, *PROMPTS) + TOKENS + 2
@@ -244,6 +288,31 @@ def make_peers(folder, sizes, weights, contexts):
         except ImportError as error:
             print(f"{error.name} is not installed: language models are not compared with it", file=sys.stderr)
     return peers
+
+
+def make_llamas(folder, sizes, weights, contexts):
+    """llama.cpp for each form, if it is installed."""
+    try:
+        import llama_cpp  # noqa: F401  # pylint: disable=import-outside-toplevel,unused-import
+    except ImportError:
+        print("llama_cpp is not installed: language models are not compared with it", file=sys.stderr)
+        return []
+    llamas = []
+    for form in FORMS:
+        path = f"{folder}/{form}/model.gguf"
+        if not os.path.exists(path):
+            network.write_gguf(path, sizes, form, weights)
+        llamas.append(LlamaCpp(path, form, sizes, contexts))
+    return llamas
+
+
+def difference(ours, theirs, limit):
+    """How far the logits are apart, of the largest."""
+    expected = theirs.logits(PROMPTS[0])
+    error = np.abs(ours.logits(PROMPTS[0]) - expected).max() / np.abs(expected).max()
+    if not error < limit:
+        raise relayvm.ToolError(f"logits of {ours.name} differ from those of {theirs.name} by {error:.1e} of the largest")
+    return error
 
 
 class Reader:
@@ -267,16 +336,14 @@ def table(folder):
     contexts = [int(length) for length in os.environ.get("RELAYVM_CONTEXTS", "").split()] or CONTEXTS
     weights = sizes.weights()
     peers = make_peers(folder, sizes, weights, contexts)
-    models = [Ours(folder, sizes, weights if form in ("F32", "BF16") else None, form) for form in FORMS] + peers
-    errors = {}
-    for peer in peers:
-        ours, theirs = models[0].logits(PROMPTS[0]), peer.logits(PROMPTS[0])
-        errors[peer.name] = np.abs(ours - theirs).max() / np.abs(theirs).max()
-        if not errors[peer.name] < TOLERANCE:
-            raise relayvm.ToolError(f"logits differ from those of {peer.name} by {errors[peer.name]:.1e} of the largest")
+    ours = [Ours(folder, sizes, weights if form in ("F32", "BF16") else None, form) for form in FORMS]
+    llamas = make_llamas(folder, sizes, weights, contexts)
+    models = ours + peers + llamas
+    errors = [difference(ours[0], peer, TOLERANCE) for peer in peers]
+    errors += [difference(model, llama, TOLERANCE_OF_LLAMA) for model, llama in zip(ours, llamas)]
     rows = [("token", length) for length in contexts] + [("prompt", length) for length in PROMPTS]
     least = {(kind, length, model.name): float("inf") for kind, length in rows for model in models}
-    beams = {(length, model.name): float("inf") for length in PROMPTS for model in models[:len(FORMS)]}
+    beams = {(length, model.name): float("inf") for length in PROMPTS for model in ours}
     bandwidth, reader = 0, Reader(folder)
     for number in range(ROUNDS):
         print(f"language: round {number + 1} of {ROUNDS}", file=sys.stderr, flush=True)
@@ -285,25 +352,27 @@ def table(folder):
             for model in models:
                 row = (kind, length, model.name)
                 least[row] = min(least[row], getattr(model, kind)(length))
-        for length, model in itertools.product(PROMPTS, models[:len(FORMS)]):
+        for length, model in itertools.product(PROMPTS, ours):
             beams[length, model.name] = min(beams[length, model.name], model.beam(length))
     names = [model.name for model in models]
     text = (f"A Llama of {sizes.count() / 1e6:.0f} million weights ({sizes.layers} layers, width {sizes.width}, {sizes.heads} heads, "
             f"{sizes.key_heads} of keys, {sizes.vocabulary} tokens), {threads()} thread{'s' if threads() > 1 else ''}; tokens per second. "
-            "Peers have weights of float32.\n\n"
-            f"| | {' | '.join(names)} | F32 is |\n|---|{'---:|' * len(names)}---|\n")
+            "ONNX Runtime and PyTorch have weights of float32; ratios are F32 beside them, and each form beside llama.cpp.\n\n"
+            f"| | {' | '.join(names)} | F32 | forms |\n|---|{'---:|' * len(names)}---|---|\n")
     for kind, length in rows:
         count = 1 if kind == "token" else length
         speeds = [count / least[kind, length, name] for name in names]
-        ratios = ", ".join(f"{speeds[0] / speed:.2f}" for speed in speeds[len(FORMS):])
+        last = len(ours) + len(peers)
+        ratios = ", ".join(f"{speeds[0] / speed:.2f}" for speed in speeds[len(ours):last])
+        of_forms = ", ".join(f"{own / speed:.2f}" for own, speed in zip(speeds, speeds[last:]))
         shown = f"token behind {length}" if kind == "token" else f"prompt of {length}"
-        text += f"| {shown} | {' | '.join(f'{speed:.4g}' for speed in speeds)} | {ratios} |\n"
+        text += f"| {shown} | {' | '.join(f'{speed:.4g}' for speed in speeds)} | {ratios} | {of_forms} |\n"
     steps = "; ".join(f"{form} {' and '.join(f'{beams[length, model.name] * 1e3:.3g}' for length in PROMPTS)} "
-                      f"({beams[PROMPTS[-1], model.name] / beams[PROMPTS[0], model.name]:.2f})" for form, model in zip(FORMS, models))
+                      f"({beams[PROMPTS[-1], model.name] / beams[PROMPTS[0], model.name]:.2f})" for form, model in zip(FORMS, ours))
     text += f"\nA step of 4 beams behind {' and '.join(map(str, PROMPTS))} tokens, in milliseconds: {steps}.\n"
     weight_bytes = 4 * (sizes.count() - sizes.vocabulary * sizes.width)  # a row of the table of embeddings is read
     limit = bandwidth / weight_bytes
     share = 1 / least["token", contexts[0], names[0]] / limit
-    differences = ", ".join(f"{error:.0e}" for error in errors.values())
+    differences = ", ".join(f"{error:.0e}" for error in errors)
     return text + (f"\nA sum reads {bandwidth / 1e9:.1f} GB/s: {limit:.4g} tokens of F32 a second at most, of which a token behind "
                    f"{contexts[0]} has {share:.2f}. Logits differ by {differences or 'nothing: no peer'} of the largest.\n")

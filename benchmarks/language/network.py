@@ -69,19 +69,32 @@ NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.
          "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"}
 
 
-def write_gguf(path, sizes, kind):
-    """Writes a GGUF file whose matrices are random blocks of `kind`."""
+def for_pairs(sizes, name, matrix):
+    """A matrix as GGUF has it: rotated elements of queries and keys lie side by side there, not half a head apart."""
+    if not name.endswith(("q_proj.weight", "k_proj.weight")):
+        return matrix
+    return matrix.reshape(-1, 2, sizes.head // 2, sizes.width).swapaxes(1, 2).reshape(matrix.shape)
+
+
+def write_gguf(path, sizes, kind, weights=None):
+    """Writes a GGUF file whose matrices have the weights, or are random blocks, of `kind`."""
     dice, stored = np.random.default_rng(0), {}
     for name, shape in sizes.shapes().items():
         parts = name.removesuffix(".weight").split(".", 3)
         own = {"model.embed_tokens.weight": "token_embd", "lm_head.weight": "output", "model.norm.weight": "output_norm"}.get(
             name) or f"blk.{parts[2]}.{NAMES[parts[3]]}"
         is_norm = len(shape) == 1
-        stored[f"{own}.weight"], _ = gguf.random(dice, "F32" if is_norm else kind, shape, shift=1 if is_norm else 0)
+        form = "F32" if is_norm else kind
+        if weights is None:
+            stored[f"{own}.weight"], _ = gguf.random(dice, form, shape, shift=1 if is_norm else 0)
+        else:
+            stored[f"{own}.weight"] = form, shape, gguf.plain(form, for_pairs(sizes, name, weights[name]))[0]
     gguf.write(path, {"general.architecture": "llama", "llama.block_count": sizes.layers, "llama.embedding_length": sizes.width,
                       "llama.feed_forward_length": sizes.inner, "llama.attention.head_count": sizes.heads,
                       "llama.attention.head_count_kv": sizes.key_heads, "llama.rope.freq_base": BASE,
-                      "llama.attention.layer_norm_rms_epsilon": EPSILON}, stored)
+                      "llama.attention.layer_norm_rms_epsilon": EPSILON, "llama.context_length": 8192,
+                      "llama.rope.dimension_count": sizes.head, "llama.vocab_size": sizes.vocabulary,
+                      "tokenizer.ggml.model": "no_vocab"}, stored)
 
 
 class Builder:
