@@ -88,6 +88,8 @@ namespace {
 constexpr int64_t kChunkCost = 32768;
 // Divides the number of iterations of a chunk; iterations that cost more than their part of a chunk poll each time.
 constexpr int64_t kIterationsPerCheck = 64;
+// The same in innermost loops of costly iterations: LLVM makes vectors of those that do not poll.
+constexpr int64_t kLanesPerCheck = 16;
 
 // Returns from the function if *cancel is not 0.
 void EmitStop(llvm::IRBuilder<>& b, Value* cancel) {
@@ -109,14 +111,16 @@ std::vector<Value*> EmitStoppableLoop(llvm::IRBuilder<>& b, const LoopRange& ran
   int64_t all = schedule::CostOfIterations(cost, FloorDiv(range.extent + (range.step - 1), range.step));
   if (cancel == nullptr || all <= kChunkCost)
     return EmitLoop(b, range.begin, range.end, range.step, std::move(carried), body, hints);
-  if (cost > kChunkCost / kIterationsPerCheck) {
+  const bool is_costly = cost > kChunkCost / kIterationsPerCheck;
+  const int64_t unit = is_costly && hints.is_innermost ? kLanesPerCheck : kIterationsPerCheck;
+  if (cost > kChunkCost / unit) {
     auto checked = [&](Value* at, const std::vector<Value*>& current) {
       EmitStop(b, cancel);
       return body(at, current);
     };
     return EmitLoop(b, range.begin, range.end, range.step, std::move(carried), checked, hints);
   }
-  int64_t chunk = kChunkCost / std::max<int64_t>(cost, 1) / kIterationsPerCheck * kIterationsPerCheck * range.step;
+  int64_t chunk = kChunkCost / std::max<int64_t>(cost, 1) / unit * unit * range.step;
   return EmitLoop(b, range.begin, range.end, chunk, std::move(carried),
                   [&](Value* first, const std::vector<Value*>& current) {
                     Value* limit = b.CreateNSWAdd(first, b.getInt64(static_cast<uint64_t>(chunk)));

@@ -21,6 +21,7 @@ struct LoopHints {
   bool keep_rolled = false;             // do not unroll
   int64_t unroll = 0;                   // if not 0: unroll by this number
   int64_t iterations = 0;               // if not 0: so many as a rule; LLVM expects 32 otherwise
+  bool is_innermost = false;            // costly iterations poll in runs that vectors can compute
 };
 
 // Iterations of a reduction by a thread of a GPU whose loads are underway together.

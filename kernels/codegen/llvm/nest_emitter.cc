@@ -290,19 +290,20 @@ void NestEmitter::EmitAxis(size_t axis, size_t count, Value* begin, Value* end,
   bool has_positions = count == nest_.axes.size();
   llvm::MDNode* independent = has_positions ? group_ : nullptr;
   auto one_loop = [&](Value* from, Value* to, bool keep_rolled) {
-    EmitStoppableLoop(b_, {from, to, nest_.axes[axis].extent}, cancel_, schedule::CostOfIteration(nest_, axis), {},
-                      [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
-                        e_.OpenScope();
-                        e_.Bind(nest_.axes[axis], at);
-                        for (const auto& [node, truth] : known) {
-                          bool compares = node->dtype.is_bool();
-                          e_.BindValue(node, compares ? b_.getInt1(truth) : e_.Emit(node->operands[truth ? 0 : 1]));
-                        }
-                        EmitAxes(axis + 1, count, body);
-                        e_.CloseScope();
-                        return {};
-                      },
-                      {.independent = independent, .keep_rolled = keep_rolled});
+    EmitStoppableLoop(
+        b_, {from, to, nest_.axes[axis].extent}, cancel_, schedule::CostOfIteration(nest_, axis), {},
+        [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
+          e_.OpenScope();
+          e_.Bind(nest_.axes[axis], at);
+          for (const auto& [node, truth] : known) {
+            bool compares = node->dtype.is_bool();
+            e_.BindValue(node, compares ? b_.getInt1(truth) : e_.Emit(node->operands[truth ? 0 : 1]));
+          }
+          EmitAxes(axis + 1, count, body);
+          e_.CloseScope();
+          return {};
+        },
+        {.independent = independent, .keep_rolled = keep_rolled, .is_innermost = has_positions && axis + 1 == count});
   };
   auto loop_over = [&](Value* from, Value* to) {
     const auto *first = llvm::dyn_cast<llvm::ConstantInt>(from), *last = llvm::dyn_cast<llvm::ConstantInt>(to);

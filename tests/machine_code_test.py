@@ -1,4 +1,4 @@
-"""Sums of register tiles stay in registers, whatever is computed of them."""
+"""Machine code of kernels: sums of register tiles stay in registers, and transforms are vectors for any batch."""
 
 import os
 import re
@@ -23,6 +23,10 @@ def @main(%x: Tensor[(1, 128, 28, 28), float32]) {
   ACTIVATION
 }
 """
+WINOGRAD = """#[version = "0.0.5"]
+free_var %w: Tensor[(64, 64, 3, 3), float32];
+def @main(%x: Tensor[(BATCH, 64, 56, 56), float32]) { nn.conv2d(%x, %w, padding=[1, 1]) }
+"""
 ACTIVATIONS = {
     "relu": "nn.relu(%y)",
     "silu": "%y * sigmoid(%y)",
@@ -41,15 +45,19 @@ def busiest_loop(assembly):
     return max(innermost, key=lambda loop: sum(line.startswith("vfmadd") for line in loop))
 
 
-class TileRegisters(relayvm.TestCase):
+def assembly_of(program, weights, target):
+    with tempfile.TemporaryDirectory() as folder:
+        source, params = os.path.join(folder, "m.relay"), os.path.join(folder, "w.npz")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(program)
+        np.savez(params, w=np.ones(weights, "float32"))
+        return relayvm.must(relayvm.COMPILER, "compile", source, "--params", params, "--target", target, "--print-assembly", "-o",
+                            os.path.join(folder, "m.rvm"))
+
+
+class MachineCode(relayvm.TestCase):
     def check(self, program, weights, target):
-        with tempfile.TemporaryDirectory() as folder:
-            source, params = os.path.join(folder, "m.relay"), os.path.join(folder, "w.npz")
-            with open(source, "w", encoding="utf-8") as file:
-                file.write(program)
-            np.savez(params, w=np.ones(weights, "float32"))
-            loop = busiest_loop(relayvm.must(relayvm.COMPILER, "compile", source, "--params", params, "--target", target,
-                                             "--print-assembly", "-o", os.path.join(folder, "m.rvm")))
+        loop = busiest_loop(assembly_of(program, weights, target))
         self.assertGreaterEqual(sum(line.startswith("vfmadd") for line in loop), 8, "\n".join(loop))
         self.assertEqual([line for line in loop if re.search(r",\s*-?\d*\(%rsp", line)], [], "\n".join(loop))
 
@@ -61,6 +69,16 @@ class TileRegisters(relayvm.TestCase):
                 for target in ("x86-64-v3", "x86-64-v4"):
                     with self.subTest(name, activation=activation, target=target):
                         self.check(program.replace("ACTIVATION", text), weights, target)
+
+    def test_transforms_are_vectors_for_any_batch(self):
+        """Of 3x3 convolutions by tiles of 4x4 results, at positions that batches divide."""
+        packed = {}
+        for batch in (1, 2, 4):
+            text = assembly_of(WINOGRAD.replace("BATCH", str(batch)), (64, 64, 3, 3), "x86-64-v4")
+            packed[batch] = len(re.findall(r"\tv(?:add|sub|mul)ps\s.*%zmm", text))
+        self.assertGreater(packed[1], 100)
+        for batch in (2, 4):
+            self.assertGreaterEqual(packed[batch], packed[1], f"batch {batch}")
 
 
 if __name__ == "__main__":
