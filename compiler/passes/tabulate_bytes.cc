@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "base/literal.h"
 #include "base/value.h"
@@ -81,6 +82,10 @@ class Tabulator : public Rewriter {
   Expr* FinishLets(const std::vector<Binding>& chain, Expr* body) override {
     std::vector<Binding> steps = chain, kept;
     body = Tabulate({At(body->span).Var("end", body->type), body, body->span}, steps);
+    bool may_drop = has_tables_ && std::any_of(steps.begin(), steps.end(),
+                                               [&](const Binding& step) { return functions_.contains(step.var); });
+    // Counting all that is inside at each depth would take the square of the time.
+    if (!may_drop) return Rewriter::FinishLets(steps, body);
     UseCounts uses;
     CountUses(body, uses);
     for (size_t i = steps.size(); i-- > 0;) {
@@ -130,7 +135,24 @@ class Tabulator : public Rewriter {
     return fits ? byte : nullptr;
   }
 
-  // Returns the steps from the byte to a function of it, in order.
+  // Returns whether the steps of a function cost as much as a look-up or more. Visits no more of them than that takes.
+  bool IsCostly(const ir::Var* result) const {
+    int64_t cost = 0;
+    std::vector<const ir::Var*> open = {result};
+    absl::flat_hash_set<const ir::Var*> seen = {result};
+    while (!open.empty() && cost < kMinCost) {
+      const ir::Call& call = *functions_.at(open.back()).call;
+      open.pop_back();
+      cost += std::max<int64_t>(ops::ElementCost(call), 1);
+      for (const Expr* arg : call.args) {
+        const ir::Var* next = VarOf(arg);
+        if (functions_.contains(next) && seen.insert(next).second) open.push_back(next);
+      }
+    }
+    return cost >= kMinCost;
+  }
+
+  // Returns the steps of a function whose values are not known, in order.
   std::vector<const ir::Var*> StepsTo(const ir::Var* result) const {
     std::vector<const ir::Var*> steps, open = {result};
     absl::flat_hash_map<const ir::Var*, bool> is_done;  // false: its arguments come first
@@ -139,7 +161,8 @@ class Tabulator : public Rewriter {
       auto [found, is_new] = is_done.try_emplace(var, false);
       if (is_new) {
         for (const Expr* arg : functions_.at(var).call->args) {
-          if (const ir::Var* next = VarOf(arg); next != nullptr && functions_.contains(next)) open.push_back(next);
+          const ir::Var* next = VarOf(arg);
+          if (functions_.contains(next) && !values_.contains(next)) open.push_back(next);
         }
         continue;
       }
@@ -151,21 +174,20 @@ class Tabulator : public Rewriter {
   }
 
   // Returns the values of a function of a byte; nullopt if one of its steps fails.
-  std::optional<Literal> TableOf(const std::vector<const ir::Var*>& steps, const ir::Var* byte) const {
-    absl::flat_hash_map<const ir::Var*, Value> values;
-    values.emplace(byte, Value::Tensor(AllBytes(DynCast<ir::TensorType>(byte->type)->dtype.dtype)));
-    for (const ir::Var* step : steps) {
+  std::optional<Literal> TableOf(const ir::Var* result, const ir::Var* byte) {
+    values_.try_emplace(byte, Value::Tensor(AllBytes(DynCast<ir::TensorType>(byte->type)->dtype.dtype)));
+    for (const ir::Var* step : StepsTo(result)) {
       const ir::Call& call = *functions_.at(step).call;
       std::vector<Value> args;
       for (const Expr* arg : call.args) {
         const Literal* constant = ConstantOf(arg);
-        args.push_back(constant != nullptr ? Value::Tensor(ScalarOf(*constant)) : values.at(VarOf(arg)));
+        args.push_back(constant != nullptr ? Value::Tensor(ScalarOf(*constant)) : values_.at(VarOf(arg)));
       }
       absl::StatusOr<Value> value = ops::EvaluateOp(*ir::OpCallee(&call), call.attrs, args);
       if (!value.ok() || value->tensor().shape() != Shape{kBytes}) return std::nullopt;
-      values.insert_or_assign(step, *std::move(value));
+      values_.insert_or_assign(step, *std::move(value));
     }
-    return values.at(steps.back()).tensor();
+    return values_.at(result).tensor();
   }
 
   // Returns the value of a step behind `chain`: as a read of a table, if it is a costly function of a byte.
@@ -175,11 +197,9 @@ class Tabulator : public Rewriter {
     if (byte == nullptr) return step.value;
     functions_.emplace(step.var, Function{byte, call});
     if (!IsByte(TensorOf(step.value))) return step.value;
-    const std::vector<const ir::Var*> steps = StepsTo(step.var);
-    int64_t cost = 0;
-    for (const ir::Var* var : steps) cost += ops::ElementCost(*functions_.at(var).call);
-    std::optional<Literal> table = cost < kMinCost ? std::nullopt : TableOf(steps, byte);
+    std::optional<Literal> table = IsCostly(step.var) ? TableOf(step.var, byte) : std::nullopt;
     if (!table) return step.value;
+    has_tables_ = true;
     const ir::Builder at = At(step.span);
     Expr* index = at.Use(byte);
     if (TensorOf(index)->dtype.dtype != kUInt8) {
@@ -189,6 +209,8 @@ class Tabulator : public Rewriter {
   }
 
   absl::flat_hash_map<const ir::Var*, Function> functions_;
+  absl::flat_hash_map<const ir::Var*, Value> values_;  // of functions that went into tables, for all bytes
+  bool has_tables_ = false;
 };
 
 absl::StatusOr<ir::Module> TabulateBytes(const ir::Module& module, PassContext&) {
