@@ -9,6 +9,9 @@ import numpy as np
 import relayvm
 
 
+SPINNING = 0.2  # seconds: the session's threads keep a processor busy for a while after a run
+
+
 def thread_counts():
     """RELAYVM_THREADS: the numbers of threads, `1 2` unless given."""
     return [int(threads) for threads in os.environ.get("RELAYVM_THREADS", "1 2").split()]
@@ -73,6 +76,7 @@ class Model:
         """Seconds of the fastest run of ours and of the session, in rounds of so many runs of each."""
         ours = theirs = float("inf")
         for _ in range(rounds):
+            time.sleep(SPINNING)
             ours = min(ours, self.run(feed, threads, runs)[1])
             theirs = min(theirs, least_of(lambda: session.run(None, feed), runs))
         return ours, theirs
