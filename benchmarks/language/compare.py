@@ -21,7 +21,7 @@ PROMPTS = (8, 512)
 ROUNDS, TOKENS = 3, 16
 TOLERANCE = 1e-3  # of the largest logit
 FORMS = ("F32", "BF16", "Q8_0", "Q4_0")
-TOLERANCE_OF_LLAMA = 0.1  # its caches are of float16, and it rounds rows to bytes for products with blocks
+TOLERANCE_OF_LLAMA = 0.25  # its caches are of float16, and it rounds rows to bytes for products with blocks
 
 PROGRAM = """import "MODEL" as @model;
 def @logits(%tokens: Tensor[(t), int32]) -> Tensor[(VOCABULARY), float32] { (@model.read(@model.start(), %tokens)).1 }
