@@ -76,13 +76,6 @@ class Block(Network):
     def inner_layers(self, x, width):
         return self.add(x, self.linear(self.gelu(self.linear(self.layer_norm(x), width)), self.channels[x]))
 
-    def model(self, result):
-        helper = self.onnx.helper
-        graph = helper.make_graph(self.nodes, "block", [helper.make_tensor_value_info("x", self.onnx.TensorProto.FLOAT, self.shape)],
-                                  [helper.make_empty_tensor_value_info(result)], self.weights)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-        return self.onnx.shape_inference.infer_shapes(model, strict_mode=True)
-
 
 def yolo_c2f(net):
     parts = net.split(net.silu_conv("x", 128, 1), 2)

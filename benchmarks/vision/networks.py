@@ -19,7 +19,7 @@ class Network:
     def __init__(self, onnx, size, channels=3, seed=0):
         self.onnx, self.random = onnx, np.random.default_rng(seed)
         self.nodes, self.weights, self.channels = [], [], {"x": channels}
-        self.size = size
+        self.size, self.shape = size, (1, channels, size, size)
 
     def node(self, kind, inputs, channels, **attributes):
         name = f"v{len(self.nodes)}"
@@ -125,7 +125,7 @@ class Network:
         helper = self.onnx.helper
         graph = helper.make_graph(
             self.nodes, "network",
-            [helper.make_tensor_value_info("x", self.onnx.TensorProto.FLOAT, [1, self.channels["x"], self.size, self.size])],
+            [helper.make_tensor_value_info("x", self.onnx.TensorProto.FLOAT, self.shape)],
             [helper.make_empty_tensor_value_info(result)], self.weights)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         model = self.onnx.shape_inference.infer_shapes(model, strict_mode=True)  # also the type of the result

@@ -82,8 +82,8 @@ class Tabulator : public Rewriter {
   Expr* FinishLets(const std::vector<Binding>& chain, Expr* body) override {
     std::vector<Binding> steps = chain, kept;
     body = Tabulate({At(body->span).Var("end", body->type), body, body->span}, steps);
-    bool may_drop = has_tables_ && std::any_of(steps.begin(), steps.end(),
-                                               [&](const Binding& step) { return functions_.contains(step.var); });
+    bool may_drop = !values_.empty() && std::any_of(steps.begin(), steps.end(),
+                                                    [&](const Binding& step) { return functions_.contains(step.var); });
     // Counting all that is inside at each depth would take the square of the time.
     if (!may_drop) return Rewriter::FinishLets(steps, body);
     UseCounts uses;
@@ -199,7 +199,6 @@ class Tabulator : public Rewriter {
     if (!IsByte(TensorOf(step.value))) return step.value;
     std::optional<Literal> table = IsCostly(step.var) ? TableOf(step.var, byte) : std::nullopt;
     if (!table) return step.value;
-    has_tables_ = true;
     const ir::Builder at = At(step.span);
     Expr* index = at.Use(byte);
     if (TensorOf(index)->dtype.dtype != kUInt8) {
@@ -210,7 +209,6 @@ class Tabulator : public Rewriter {
 
   absl::flat_hash_map<const ir::Var*, Function> functions_;
   absl::flat_hash_map<const ir::Var*, Value> values_;  // of functions that went into tables, for all bytes
-  bool has_tables_ = false;
 };
 
 absl::StatusOr<ir::Module> TabulateBytes(const ir::Module& module, PassContext&) {

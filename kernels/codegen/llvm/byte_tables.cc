@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "kernels/codegen/llvm/lane_functions.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/IntrinsicsX86.h"
 
@@ -25,13 +26,7 @@ std::string VectorName(unsigned lanes) { return absl::StrCat(kName, ".", lanes);
 
 llvm::Function* Declare(llvm::Module& module, const std::string& name, llvm::Type* type) {
   llvm::Type* parameters[] = {llvm::PointerType::getUnqual(module.getContext()), type};
-  llvm::FunctionCallee callee = module.getOrInsertFunction(name, llvm::FunctionType::get(type, parameters, false));
-  auto* function = llvm::cast<llvm::Function>(callee.getCallee());
-  function->setDoesNotThrow();
-  function->setDoesNotAccessMemory();
-  function->setWillReturn();
-  function->setSpeculatable();
-  return function;
+  return DeclareLaneFunction(module, name, llvm::FunctionType::get(type, parameters, false));
 }
 
 bool HasPermutations(const llvm::Function& function) {

@@ -44,13 +44,7 @@ std::string VectorName(const Row& row, unsigned lanes) { return absl::StrCat(row
 
 llvm::Function* Declare(llvm::Module& module, const std::string& name, llvm::Type* type, size_t arity) {
   std::vector<llvm::Type*> parameters(arity, type);
-  llvm::FunctionCallee callee = module.getOrInsertFunction(name, llvm::FunctionType::get(type, parameters, false));
-  auto* function = llvm::cast<llvm::Function>(callee.getCallee());
-  function->setDoesNotThrow();
-  function->setDoesNotAccessMemory();
-  function->setWillReturn();
-  function->setSpeculatable();
-  return function;
+  return DeclareLaneFunction(module, name, llvm::FunctionType::get(type, parameters, false));
 }
 
 MathTarget FactsOf(const llvm::Function& function) {
@@ -142,6 +136,15 @@ void Expand(llvm::CallInst& call, LaneFunction function) {
 }
 
 }  // namespace
+
+llvm::Function* DeclareLaneFunction(llvm::Module& module, const std::string& name, llvm::FunctionType* type) {
+  auto* function = llvm::cast<llvm::Function>(module.getOrInsertFunction(name, type).getCallee());
+  function->setDoesNotThrow();
+  function->setDoesNotAccessMemory();
+  function->setWillReturn();
+  function->setSpeculatable();
+  return function;
+}
 
 Value* EmitAnywhere(IRBuilder<>& b, LaneFunction function, llvm::ArrayRef<Value*> args, const MathTarget& target) {
   switch (function) {

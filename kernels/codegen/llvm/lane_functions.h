@@ -8,15 +8,20 @@
 #define RVM_KERNELS_CODEGEN_LLVM_LANE_FUNCTIONS_H_
 
 #include <cstdint>
+#include <string>
 
 #include "kernels/codegen/llvm/math.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Module.h"
 #include "llvm/IR/PassManager.h"
 
 namespace rvm::codegen {
 
 enum class LaneFunction : uint8_t { kExp, kSin, kCos, kTan, kLog, kLog2, kLog10, kAsinh, kAcosh, kAtanh, kPower };
+
+// Declares a function of lanes, which has no effects.
+llvm::Function* DeclareLaneFunction(llvm::Module& module, const std::string& name, llvm::FunctionType* type);
 
 // Emits a call of the function for scalars.
 llvm::Value* CallLaneFunction(llvm::IRBuilder<>& b, LaneFunction function, llvm::ArrayRef<llvm::Value*> args);
