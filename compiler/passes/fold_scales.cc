@@ -39,6 +39,7 @@
 #include "base/stack_guard.h"
 #include "compiler/ir/walk.h"
 #include "compiler/ops/build_call.h"
+#include "compiler/ops/families/window.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/passes/pass.h"
 #include "compiler/passes/rewriter.h"
@@ -148,11 +149,7 @@ std::optional<Normalisation> ReadNormalisation(const ir::Call& call) {
 // ---- products
 
 bool IsMatrixProduct(std::string_view op) { return op == "nn.dense" || op == "nn.matmul" || op == "nn.batch_matmul"; }
-bool IsConvolution(std::string_view op) {
-  constexpr std::string_view kTransposed = "_transpose";
-  if (op.ends_with(kTransposed)) op.remove_suffix(kTransposed.size());
-  return op == "nn.conv1d" || op == "nn.conv2d" || op == "nn.conv3d";
-}
+bool IsConvolution(std::string_view op) { return op.starts_with("nn.") && ops::TakesFilters(op); }
 
 // The axes of the weights, argument 1, along which run an axis of the result and one of argument 0.
 struct WeightAxes {

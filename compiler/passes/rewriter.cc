@@ -58,6 +58,13 @@ const ir::TensorType* TensorOf(const Expr* expr) {
   return type != nullptr && type->shape.is_dims() ? type : nullptr;
 }
 
+bool SameExtents(const ir::Type* a, const ir::Type* b) {
+  const auto *x = DynCast<ir::TensorType>(a), *y = DynCast<ir::TensorType>(b);
+  if (x == nullptr || y == nullptr || !x->shape.is_dims() || !y->shape.is_dims()) return false;
+  return std::ranges::equal(x->shape.dims, y->shape.dims,
+                            [](const Dim& m, const Dim& n) { return CompareDims(m, n) == DimEquality::kEqual; });
+}
+
 const Literal* ConstantOf(const Expr* expr) {
   const auto* constant = DynCast<ir::Constant>(expr);
   return constant == nullptr ? nullptr : &constant->literal;

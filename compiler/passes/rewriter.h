@@ -18,6 +18,8 @@ using ir::MakeLets;
 const ir::FuncType& TypeOf(const ir::Function& function);
 // Returns the type of `expr`; null if that is no tensor of known rank.
 const ir::TensorType* TensorOf(const ir::Expr* expr);
+// Returns whether both are tensors of provably the same extents.
+bool SameExtents(const ir::Type* a, const ir::Type* b);
 // Returns the value of a constant; null if `expr` is none.
 const Literal* ConstantOf(const ir::Expr* expr);
 // Nodes in `expr`; where there are more than `limit`, some number above it.

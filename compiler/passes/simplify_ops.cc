@@ -4,12 +4,16 @@
 // elements, bit by bit: a reshape, broadcast or cast to the type that is there, a copy, a mark that no later pass
 // reads, a transpose that keeps the order of the axes, arithmetic with a neutral element, a cast back from a wider
 // dtype; so is a field of the results of dropout or batch normalisation that is an argument. A transpose of a transpose
-// is one transpose. Imported models and inlined functions of any rank are full of these. A product that sums over an
-// extent of 1, as the gradient of a weight that multiplies one row, becomes a multiplication of a column and a row,
-// which fuses with what adds it up.
+// is one transpose. Imported models and inlined functions of any rank are full of these. A convolution with transposed
+// filters takes the filters themselves under another layout, and an operator that broadcasts takes an operand as it is
+// before it is broadcast: later passes find constants there. A product that sums over an extent of 1, as the gradient
+// of a weight that multiplies one row, becomes a multiplication of a column and a row, which fuses with what adds it
+// up.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -19,6 +23,7 @@
 #include "base/data_type.h"
 #include "base/literal.h"
 #include "compiler/ops/build_call.h"
+#include "compiler/ops/families/window.h"
 #include "compiler/ops/identity.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/passes/pass.h"
@@ -75,6 +80,9 @@ std::vector<int64_t> Axes(const ir::Call& call) {
   return axes;
 }
 
+// Returns whether all operands of the operator broadcast to the shape of its result.
+bool Broadcasts(const ops::OpDef& op) { return (op.scalar != nullptr && op.inputs.size() == 2) || op.name == "where"; }
+
 bool IsIdentity(const std::vector<int64_t>& axes) {
   for (size_t i = 0; i < axes.size(); ++i) {
     if (axes[i] != static_cast<int64_t>(i)) return false;
@@ -124,20 +132,23 @@ class OpSimplifier : public Rewriter {
     auto found = use == nullptr ? calls_.end() : calls_.find(use->var);
     const ir::Call* call = use == nullptr ? OperatorCall(expr) : found == calls_.end() ? nullptr : found->second;
     bool is_found = call != nullptr && ir::OpCallee(call)->name == op &&
-                    (use == nullptr || call->args[0]->expr_kind == ir::ExprKind::kVar);
+                    (use == nullptr || call->args[0]->expr_kind == ir::ExprKind::kVar ||
+                     call->args[0]->expr_kind == ir::ExprKind::kConstant);
     return is_found ? call : nullptr;
   }
 
-  // A node has one parent: a variable is written again.
+  // A node has one parent: a variable or a constant is written again.
   Expr* OperandOf(const ir::Call& call) {
-    const auto* use = DynCast<ir::VarExpr>(call.args[0]);
-    return use == nullptr ? call.args[0] : At(use->span).Use(use->var);
+    const Expr* operand = call.args[0];
+    if (const auto* use = DynCast<ir::VarExpr>(operand)) return At(use->span).Use(use->var);
+    return operand->expr_kind == ir::ExprKind::kConstant ? RewriteChildren(call.args[0]) : call.args[0];
   }
 
   Expr* Simplify(Expr* expr, const ir::Call& call) {
     const ops::OpDef& op = *ir::OpCallee(&call);
     if (op.name == "transpose") return SimplifyTranspose(expr, call);
     if (op.name == "nn.matmul") return SimplifyMatmul(expr, call);
+    if (ops::TakesFilters(op.name)) return SimplifyFilters(expr, call);
     if (op.name == "cast") {
       const ir::Call* inner = CallOf(call.args[0], "cast");
       if (inner != nullptr && ir::TypesEqual(call.type, inner->args[0]->type) && IsWider(Dtype(*inner), Dtype(call))) {
@@ -147,7 +158,7 @@ class OpSimplifier : public Rewriter {
     for (size_t i = 0; i < call.args.size(); ++i) {
       if (GivesBack(op, call, i)) return call.args[i];
     }
-    return expr;
+    return Broadcasts(op) ? SimplifyBroadcasts(expr, call) : expr;
   }
 
   static DataType Dtype(const ir::Call& call) { return DynCast<ir::TensorType>(call.type)->dtype.dtype; }
@@ -218,6 +229,35 @@ class OpSimplifier : public Rewriter {
     ir::AttrValue::List list;
     for (int64_t axis : axes) list.push_back(axis);
     return At(call.span).CallOp(ir::OpCallee(inner), {operand}, {{"axes", std::move(list)}}, call.type);
+  }
+
+  // Takes operands as they are before they are broadcast, where another one has the shape of the result.
+  Expr* SimplifyBroadcasts(Expr* expr, const ir::Call& call) {
+    std::vector<Expr*> args = call.args;
+    for (Expr*& arg : args) {
+      const bool has_whole = std::ranges::any_of(
+          args, [&](const Expr* other) { return other != arg && SameExtents(other->type, call.type); });
+      for (std::string_view op : {"broadcast_to", "broadcast_to_like", "dyn.broadcast_to"}) {
+        const ir::Call* broadcast = has_whole ? CallOf(arg, op) : nullptr;
+        if (broadcast != nullptr) arg = OperandOf(*broadcast);
+      }
+    }
+    if (args == call.args) return expr;
+    return At(call.span).CallOp(ir::OpCallee(&call), std::move(args), call.attrs, call.type);
+  }
+
+  Expr* SimplifyFilters(Expr* expr, const ir::Call& call) {
+    const ir::Call* transpose = CallOf(call.args[1], "transpose");
+    if (transpose == nullptr) return expr;
+    const std::string& layout = call.attrs.GetString("kernel_layout");
+    const std::vector<int64_t> axes = Axes(*transpose);
+    std::string own = layout;
+    for (size_t i = 0; i < axes.size(); ++i) own[static_cast<size_t>(axes[i])] = layout[i];
+    std::vector<Expr*> args = call.args;
+    args[1] = OperandOf(*transpose);
+    ir::Attrs attrs = call.attrs;
+    attrs.Set("kernel_layout", std::move(own));
+    return At(call.span).CallOp(ir::OpCallee(&call), std::move(args), std::move(attrs), call.type);
   }
 
   // Returns a matrix with one row or one column as a column (axis 0) or a row (axis 1).

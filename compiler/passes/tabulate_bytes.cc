@@ -41,14 +41,6 @@ bool IsByte(const ir::TensorType* type) {
          !type->dtype.dtype.is_bool();
 }
 
-bool SameDims(const Dims& a, const Dims& b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (CompareDims(a[i], b[i]) != DimEquality::kEqual) return false;
-  }
-  return true;
-}
-
 ir::Var* VarOf(const Expr* expr) {
   const auto* use = DynCast<ir::VarExpr>(expr);
   return use == nullptr ? nullptr : use->var;
@@ -130,8 +122,7 @@ class Tabulator : public Rewriter {
       if (byte != nullptr && byte != var) return nullptr;
       byte = var;
     }
-    bool fits = byte != nullptr && TensorOf(&call)->shape.is_dims() &&
-                SameDims(TensorOf(&call)->shape.dims, DynCast<ir::TensorType>(byte->type)->shape.dims);
+    bool fits = byte != nullptr && TensorOf(&call)->shape.is_dims() && SameExtents(call.type, byte->type);
     return fits ? byte : nullptr;
   }
 

@@ -1,15 +1,16 @@
 #include "compiler/quantize/sites.h"
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/permute.h"
 #include "compiler/ir/walk.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/passes/rewriter.h"
@@ -21,17 +22,6 @@ using ir::Cast;
 using ir::DynCast;
 using ir::Expr;
 using passes::TensorOf;
-
-Literal Transposed(const Literal& matrix) {
-  const int64_t rows = matrix.shape()[0], columns = matrix.shape()[1];
-  std::shared_ptr<Buffer> buffer = Buffer::Allocate(matrix.bytes());
-  const float* from = matrix.values<float>().data();
-  auto* to = reinterpret_cast<float*>(buffer->data());
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < columns; ++j) to[j * rows + i] = from[i * columns + j];
-  }
-  return Literal(matrix.dtype(), {columns, rows}, std::move(buffer));
-}
 
 class SiteFinder {
  public:
@@ -104,7 +94,7 @@ class SiteFinder {
   // Calls that share a matrix share its transpose.
   const Literal& RowsOf(const Literal& matrix) {
     auto [found, added] = transposed_.try_emplace(matrix.data());
-    if (added) found->second = Transposed(matrix);
+    if (added) found->second = Permuted(matrix, std::vector<int64_t>{1, 0});
     return found->second;
   }
 

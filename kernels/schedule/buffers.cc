@@ -64,7 +64,8 @@ bool MayTake(const Schedule& schedule, const Tensor& input, size_t nest, size_t 
 
 void PlanWorkspace(Schedule& schedule) {
   struct Slot {
-    Dim bytes;
+    Dim bytes;  // for each unit: a constant
+    Dim units;  // the product of the unknown extents
     size_t busy_until;
   };
   std::vector<Slot> slots;
@@ -74,20 +75,18 @@ void PlanWorkspace(Schedule& schedule) {
     size_t end = group.first + group.count;
     for (const NestTensor& t : schedule.nests[n].tensors) {
       if (!t.stored || schedule.buffers.contains(t.tensor.get()) || schedule.IsLocal(t.tensor)) continue;
-      Dim bytes = t.tensor.dtype().bytes();
-      for (const Dim& dim : t.tensor.dims()) bytes = bytes * dim;
-      bytes = FloorDiv(bytes + 63, 64) * 64;
+      Dim bytes = t.tensor.dtype().bytes(), units = 1;
+      for (const Dim& dim : t.tensor.dims()) (dim.is_const() ? bytes : units) = (dim.is_const() ? bytes : units) * dim;
       size_t last = end - 1;
       for (size_t later = end; later < schedule.nests.size(); ++later) {
         if (Reads(schedule.nests[later], *t.tensor)) last = later;
       }
       auto usable = [&](const Slot& slot) {
-        return slot.busy_until < group.first &&
-               (CompareDims(slot.bytes, bytes) == DimEquality::kEqual || (slot.bytes.is_const() && bytes.is_const()));
+        return slot.busy_until < group.first && CompareDims(slot.units, units) == DimEquality::kEqual;
       };
       auto slot = std::find_if(slots.begin(), slots.end(), usable);
-      if (slot == slots.end()) slot = slots.insert(slots.end(), {bytes, last});
-      if (bytes.is_const()) slot->bytes = std::max(slot->bytes.constant(), bytes.constant());
+      if (slot == slots.end()) slot = slots.insert(slots.end(), {bytes, units, last});
+      slot->bytes = Max(slot->bytes, bytes);
       slot->busy_until = last;
       placed.emplace_back(t.tensor.get(), static_cast<size_t>(slot - slots.begin()));
     }
@@ -95,7 +94,7 @@ void PlanWorkspace(Schedule& schedule) {
   std::vector<Dim> offsets;
   for (const Slot& slot : slots) {
     offsets.push_back(schedule.workspace);
-    schedule.workspace = schedule.workspace + slot.bytes;
+    schedule.workspace = schedule.workspace + FloorDiv(slot.units * slot.bytes + 63, 64) * 64;
   }
   for (const auto& [tensor, slot] : placed) schedule.buffers[tensor] = {false, 0, offsets[slot]};
 }

@@ -142,6 +142,8 @@ void CollapseAxes(ExprPool& pool, LoopNest& nest) {
     Replace(pool, nest, pair, pool.Variable(merged));
     nest.axes[i - 1] = merged;
     nest.axes.erase(nest.axes.begin() + static_cast<std::ptrdiff_t>(i));
+    // In `(outer * m + inner) * n + next` the axis behind the pair is found only now.
+    if (i < nest.axes.size()) ++i;
   }
   for (NestTensor& t : nest.tensors) {
     // Index results of arg reductions have one axis; the rest does not care about order of axes.

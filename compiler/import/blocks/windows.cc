@@ -17,14 +17,16 @@
 namespace rvm::importing {
 
 std::string_view ImageLayout(size_t axes) { return axes == 1 ? "NCW" : axes == 2 ? "NCHW" : "NCDHW"; }
+std::string_view ChannelsLastLayout(size_t axes) { return axes == 1 ? "NWC" : axes == 2 ? "NHWC" : "NDHWC"; }
 
 Operand Convolve(Steps& c, Operand x, Operand weight, const Windows& windows, int64_t groups,
-                 std::string_view out_dtype) {
+                 std::string_view out_dtype, bool has_channels_last) {
   Dims dims = c.DimsOf(weight);
   if (dims.size() < 3) return c.Fail("its kernel has fewer than 3 axes");
   // Relay's layout of filters of one channel each is (channels, filters of a channel, ...).
   std::optional<int64_t> outputs = dims[0].AsConst();
-  bool is_depthwise = groups > 1 && c.ExtentOf(x, 1) == Dim(groups) && dims[1] == Dim(1);
+  const int64_t channels = has_channels_last ? static_cast<int64_t>(windows.axes) + 1 : 1;
+  bool is_depthwise = groups > 1 && c.ExtentOf(x, channels) == Dim(groups) && dims[1] == Dim(1);
   if (is_depthwise && outputs && *outputs != groups && *outputs % groups == 0) {
     dims[0] = groups;
     dims[1] = *outputs / groups;
@@ -35,6 +37,7 @@ Operand Convolve(Steps& c, Operand x, Operand weight, const Windows& windows, in
                      {"dilation", ir::IntList(windows.dilations)},
                      {"groups", groups}};
   if (!out_dtype.empty()) attrs.Set("out_dtype", std::string(out_dtype));
+  if (has_channels_last) attrs.Set("data_layout", std::string(ChannelsLastLayout(windows.axes)));
   return c.Op(absl::StrCat("nn.conv", windows.axes, "d"), {x, weight}, std::move(attrs));
 }
 

@@ -22,10 +22,14 @@ struct Windows {
 // "NCHW" and the like, of that many axes of space.
 std::string_view ImageLayout(size_t axes);
 
+// "NHWC" and the like.
+std::string_view ChannelsLastLayout(size_t axes);
+
 // Returns the convolution of x (batch, channels, space...) with weight (channels out, channels in of a group,
-// space...). `out_dtype` is of the sums and the result; empty: that of x.
+// space...). `out_dtype` is of the sums and the result; empty: that of x. `has_channels_last`: x and the result are
+// (batch, space..., channels).
 Operand Convolve(Steps& c, Operand x, Operand weight, const Windows& windows, int64_t groups,
-                 std::string_view out_dtype = "");
+                 std::string_view out_dtype = "", bool has_channels_last = false);
 // Returns the same for a kernel whose extents only the running program knows: its windows are gathered first, which
 // takes memory. `transposes`: weight is (channels in, channels out of a group, space...), and its space is turned
 // around, as a transposed convolution wants it of an input that was dilated and padded.

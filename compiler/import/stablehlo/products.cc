@@ -193,20 +193,36 @@ Operand WithGapsAndCrops(NodeContext& c, Operand x, const Convolution& v, Window
   return importing::PadBy(c, x, 0, widths);
 }
 
+// Returns whether images and results are (batch, space..., channels), and windows of Relay will do.
+bool HasChannelsLast(const Convolution& v) {
+  const auto rank = static_cast<int64_t>(v.space.size()) + 2;
+  if (rank < 3 || rank > 5 || v.batch_groups > 1) return false;
+  Axes last(static_cast<size_t>(rank - 2));
+  std::iota(last.begin(), last.end(), int64_t{1});
+  const auto is_one = [](int64_t gap) { return gap == 1; };
+  const auto is_border = [](int64_t pad) { return pad >= 0; };
+  return v.batch == 0 && v.out_batch == 0 && v.feature == rank - 1 && v.out_feature == rank - 1 && v.space == last &&
+         v.out_space == last && std::ranges::all_of(v.gaps, is_one) && std::ranges::all_of(v.pads, is_border);
+}
+
 Operands Convolve(NodeContext& c) {
   const std::optional<Convolution> read = ReadConvolution(c);
   const DataType dtype = c.ResultDType();
   if (!read || c.failed()) return {};
   Convolution v = *read;
   Operand x = c.Cast(c.In(0), dtype), kernel = c.Cast(c.In(1), dtype);
-  x = c.Transpose(x, Joined({v.batch, v.feature}, v.space));
   kernel = Reversed(c, c.Transpose(kernel, Joined({v.kernel_out, v.kernel_in}, v.kernel_space)), v);
+  Windows windows{.axes = v.space.size(), .strides = v.strides, .dilations = v.dilations};
+  windows.pads.assign(2 * v.space.size(), 0);
+  if (HasChannelsLast(v)) {
+    x = WithGapsAndCrops(c, x, v, windows);
+    return {c.failed() ? nullptr : importing::Convolve(c, x, kernel, windows, v.groups, "", true)};
+  }
+  x = c.Transpose(x, Joined({v.batch, v.feature}, v.space));
   if (v.batch_groups > 1) {
     x = WithGroupsOfBatch(c, x, v);
     v.groups = v.batch_groups;
   }
-  Windows windows{.axes = v.space.size(), .strides = v.strides, .dilations = v.dilations};
-  windows.pads.assign(2 * v.space.size(), 0);
   x = WithGapsAndCrops(c, x, v, windows);
   const bool has_space = !v.space.empty();
   if (!has_space) {  // as along an axis of extent 1

@@ -14,6 +14,13 @@ Layout::Layout(std::string text) : letters(std::move(text)) {
   }
 }
 
+bool TakesFilters(std::string_view op) {
+  constexpr std::string_view kTransposed = "_transpose";
+  if (op.starts_with('q')) op.remove_prefix(1);
+  if (op.ends_with(kTransposed)) op.remove_suffix(kTransposed.size());
+  return op == "nn.conv1d" || op == "nn.conv2d" || op == "nn.conv3d";
+}
+
 Dim WindowCount(const Dim& input, const Window& window, bool ceil_mode) {
   Dim room = input + (window.pad_before + window.pad_after - window.span());
   if (ceil_mode) room = room + (window.stride - 1);

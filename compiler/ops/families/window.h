@@ -22,6 +22,9 @@ struct Layout {
   size_t axis(char letter) const { return letters.find(letter); }
 };
 
+// Returns whether argument 1 of the operator is filters, with axes as `kernel_layout` names them.
+bool TakesFilters(std::string_view op);
+
 // The windows of one spatial axis.
 struct Window {
   int64_t extent = 1;  // taps

@@ -18,7 +18,7 @@
 namespace rvm::ops {
 namespace {
 
-constexpr Input kInputs[] = {{"data", "a batch of images (n, c, h, w)"},
+constexpr Input kInputs[] = {{"data", "a batch of images"},
                              {"weight", "transformed filters (tile_size + 2, tile_size + 2, o, i)"}};
 constexpr AttrSpec kAttrs[] = {
     {"tile_size", AttrType::kInt, "4", "results along each axis of a tile: 2 or 4"},
@@ -28,9 +28,9 @@ constexpr AttrSpec kAttrs[] = {
     {"groups", AttrType::kInt, "1", "1"},
     {"channels", AttrType::kInt, "None", "output channels, checked", true},
     {"kernel_size", AttrType::kInts, "[3, 3]", "extents of the filters: 3"},
-    {"data_layout", AttrType::kString, "\"NCHW\"", "\"NCHW\""},
+    {"data_layout", AttrType::kString, "\"NCHW\"", "axes of data: \"NCHW\" or \"NHWC\""},
     {"kernel_layout", AttrType::kString, "\"OIHW\"", "of the filters before they were transformed; not used"},
-    {"out_layout", AttrType::kString, "\"\"", "\"NCHW\", or that of data"},
+    {"out_layout", AttrType::kString, "\"\"", "that of data"},
     {"out_dtype", AttrType::kDType, "\"\"", "that of data"}};
 constexpr Input kFilterInputs[] = {{"weight", "filters (o, i, 3, 3)"}};
 constexpr AttrSpec kFilterAttrs[] = {{"tile_size", AttrType::kInt, "4", "results along each axis of a tile: 2 or 4"}};
@@ -156,17 +156,18 @@ std::vector<Tensor> ComputeFilters(const ComputeContext& context) {
 
 bool CheckForm(TypeContext& context) {
   const ir::Attrs& attrs = context.attrs();
-  std::string out_layout = attrs.GetString("out_layout");
+  const std::string layout = attrs.GetString("data_layout"), out_layout = attrs.GetString("out_layout");
   for (const char* name : {"strides", "dilation"}) {
     if (PerAxis(attrs.GetInts(name), 2) == std::vector<int64_t>{1, 1}) continue;
     context.Fail(DiagnosticKind::kBadAttribute, absl::StrCat("`", name, "` is not 1; expected 1, or nn.conv2d"));
     return false;
   }
   bool fits = attrs.GetInt("groups") == 1 && PerAxis(attrs.GetInts("kernel_size"), 2) == std::vector<int64_t>{3, 3} &&
-              attrs.GetString("data_layout") == "NCHW" && (out_layout.empty() || out_layout == "NCHW");
+              (layout == "NCHW" || layout == "NHWC") && (out_layout.empty() || out_layout == layout);
   if (!fits) {
-    context.Fail(DiagnosticKind::kBadAttribute,
-                 "filters of 3x3 in 1 group, and images in the layout \"NCHW\", are expected; use nn.conv2d");
+    context.Fail(
+        DiagnosticKind::kBadAttribute,
+        "filters of 3x3 in 1 group, and images in the layout \"NCHW\" or \"NHWC\", are expected; use nn.conv2d");
   }
   return fits;
 }
@@ -185,32 +186,33 @@ Solve Relation(TypeContext& context) {
   if (weight.size() != 4) return FailRank(context, 1, weight.size(), "rank 4");
   std::optional<std::vector<Window>> windows = MakeWindows(context.attrs(), {kWinogradTaps, kWinogradTaps}, &context);
   if (!windows) return Solve::kFailed;
+  const Layout layout(context.attrs().GetString("data_layout"));
   Dim points = context.attrs().GetInt("tile_size") + kWinogradTaps - 1;
   if (!context.RequireEqual(weight[0], points, "an extent of the filters and `tile_size` + 2") ||
       !context.RequireEqual(weight[1], points, "an extent of the filters and `tile_size` + 2") ||
-      !context.RequireEqual(data[1], weight[3], "channels of data and filters"))
+      !context.RequireEqual(data[layout.axis('C')], weight[3], "channels of data and filters"))
     return Solve::kFailed;
   if (!context.attrs().IsNone("channels") &&
       !context.RequireEqual(weight[2], context.attrs().GetInt("channels"), "`channels` and the filters"))
     return Solve::kFailed;
-  Dims out = {data[0], weight[2], WindowCount(data[2], (*windows)[0]), WindowCount(data[3], (*windows)[1])};
+  Dims out = data;
+  out[layout.axis('C')] = weight[2];
+  for (size_t i = 0; i < 2; ++i) out[layout.spatial[i]] = WindowCount(data[layout.spatial[i]], (*windows)[i]);
   return ResultTensor(context, out, dtype);
 }
 
-// The image with its channels last and zeros around it: rows and columns of whole tiles.
-Tensor PaddedImage(const Tensor& data, const std::vector<Window>& windows, const Dim& rows, const Dim& columns) {
-  const Dims& dims = data.dims();
-  Tensor moved = te::Stored(te::ComputeTensor("channels_last", data.dtype(), {dims[0], dims[2], dims[3], dims[1]},
-                                              [&](std::span<const Expr> i) { return data({i[0], i[3], i[1], i[2]}); }));
+// The image (n, h, w, c) with zeros around it: rows and columns of whole tiles.
+Tensor PaddedImage(const Tensor& image, const std::vector<Window>& windows, const Dim& rows, const Dim& columns) {
+  const Dims& dims = image.dims();
   bool whole = windows[0].pad_before == 0 && windows[1].pad_before == 0 &&
-               CompareDims(rows, dims[2]) == DimEquality::kEqual &&
-               CompareDims(columns, dims[3]) == DimEquality::kEqual;
-  if (whole) return moved;
+               CompareDims(rows, dims[1]) == DimEquality::kEqual &&
+               CompareDims(columns, dims[2]) == DimEquality::kEqual;
+  if (whole) return image;
   return te::Stored(
-      te::ComputeTensor("padded", data.dtype(), {dims[0], rows, columns, dims[1]}, [&](std::span<const Expr> i) {
+      te::ComputeTensor("padded", image.dtype(), {dims[0], rows, columns, dims[3]}, [&](std::span<const Expr> i) {
         Expr y = i[1] - te::Index(windows[0].pad_before), x = i[2] - te::Index(windows[1].pad_before);
-        return te::Select(And(InRange(y, dims[2]), InRange(x, dims[3])), moved({i[0], y, x, i[3]}),
-                          te::Const(data.dtype(), 0));
+        return te::Select(And(InRange(y, dims[1]), InRange(x, dims[2])), image({i[0], y, x, i[3]}),
+                          te::Const(image.dtype(), 0));
       }));
 }
 
@@ -224,13 +226,20 @@ bool PointsLieTogether(const Dim& tiles, const Dim& channels) {
 
 std::vector<Tensor> ComputeWinograd(const ComputeContext& context) {
   const Tensor &data = context.input(0), &weight = context.input(1);
-  const Dims& out = context.output().dims;
+  const bool channels_last = context.attrs().GetString("data_layout") == "NHWC";
+  const Dims &in = data.dims(), &out = context.output().dims;
   int64_t tile = context.attrs().GetInt("tile_size"), points = tile + kWinogradTaps - 1;
   const Transforms& transforms = TransformsOf(tile);
   DataType dtype = data.dtype();
-  Dim channels = data.dims()[1], batch = out[0];
-  Dim rows = FloorDiv(out[2] + (tile - 1), tile), columns = FloorDiv(out[3] + (tile - 1), tile);  // of tiles
-  Tensor image = PaddedImage(data, *MakeWindows(context.attrs(), {kWinogradTaps, kWinogradTaps}, nullptr),
+  const size_t height = channels_last ? 1 : 2;
+  Dim channels = in[channels_last ? 3 : 1], batch = out[0], results = out[channels_last ? 3 : 1];
+  Dim rows = FloorDiv(out[height] + (tile - 1), tile), columns = FloorDiv(out[height + 1] + (tile - 1), tile);  // tiles
+  Tensor moved =
+      channels_last
+          ? data
+          : te::Stored(te::ComputeTensor("channels_last", dtype, {in[0], in[2], in[3], in[1]},
+                                         [&](std::span<const Expr> i) { return data({i[0], i[3], i[1], i[2]}); }));
+  Tensor image = PaddedImage(moved, *MakeWindows(context.attrs(), {kWinogradTaps, kWinogradTaps}, nullptr),
                              rows * tile + (kWinogradTaps - 1), columns * tile + (kWinogradTaps - 1));
   Dims tiles = {batch, rows, columns};
   Dim count = batch * rows * columns;
@@ -247,12 +256,12 @@ std::vector<Tensor> ComputeWinograd(const ComputeContext& context) {
               {at[0], at[1] * te::Index(tile) + te::Index(row), at[2] * te::Index(tile) + te::Index(column), o[3]});
         });
   }));
-  Tensor product = ReduceOver(te::ReduceOp::kSum, dtype, extents(out[1]), {channels},
+  Tensor product = ReduceOver(te::ReduceOp::kSum, dtype, extents(results), {channels},
                               [&](std::span<const Expr> o, std::span<const Expr> r) {
                                 return input({o[0], o[1], o[2], r[0]}) * weight({o[point], o[point + 1], o[3], r[0]});
                               });
   Tensor result = te::Stored(te::ComputeTensor(
-      "output_tiles", dtype, {batch, rows * tile, columns * tile, out[1]}, [&](std::span<const Expr> o) {
+      "output_tiles", dtype, {batch, rows * tile, columns * tile, results}, [&](std::span<const Expr> o) {
         auto part = [&](BinaryOp op, size_t axis) { return te::Binary(op, o[axis], te::Index(tile)); };
         Expr row = o[0] * te::DimValue(rows) + part(BinaryOp::kFloorDivide, 1);
         Expr at = row * te::DimValue(columns) + part(BinaryOp::kFloorDivide, 2);
@@ -262,8 +271,9 @@ std::vector<Tensor> ComputeWinograd(const ComputeContext& context) {
                                     return by_tile ? product({at, y, x, o[3]}) : product({y, x, at, o[3]});
                                   });
       }));
-  return {te::ComputeTensor("conv2d", dtype, out,
-                            [&](std::span<const Expr> o) { return result({o[0], o[2], o[3], o[1]}); })};
+  return {te::ComputeTensor("conv2d", dtype, out, [&](std::span<const Expr> o) {
+    return channels_last ? result({o[0], o[1], o[2], o[3]}) : result({o[0], o[2], o[3], o[1]});
+  })};
 }
 
 constexpr OpDef kOps[] = {

@@ -8,6 +8,7 @@
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/select_scalar.h"
 #include "compiler/passes/fusion/kernel_extents.h"
+#include "compiler/passes/rewriter.h"
 #include "compiler/target/device_kind.h"
 #include "devices/device_kinds.h"
 
@@ -24,16 +25,6 @@ namespace {
 FusionClass ClassOf(const FusionStep& step) { return Cast<ir::OpExpr>(step.op->callee)->op->fusion; }
 
 bool IsAnchor(FusionClass fusion) { return fusion == FusionClass::kReduction || fusion == FusionClass::kContraction; }
-
-// Provably equal dims.
-bool SameExtents(const ir::Type* a, const ir::Type* b) {
-  const auto *x = DynCast<ir::TensorType>(a), *y = DynCast<ir::TensorType>(b);
-  if (x == nullptr || y == nullptr || x->shape.dims.size() != y->shape.dims.size()) return false;
-  for (size_t i = 0; i < x->shape.dims.size(); ++i) {
-    if (CompareDims(x->shape.dims[i], y->shape.dims[i]) != DimEquality::kEqual) return false;
-  }
-  return true;
-}
 
 bool IsStatic(const FusionStep& step) {
   return std::all_of(step.outputs.begin(), step.outputs.end(), [](const OpOutput& output) {

@@ -116,12 +116,13 @@ Values TileEmitter::EmitStep(Value* row, int64_t height, const Panel& panel, Val
   Values vectors;
   if (!by_row) vectors = f_.LoadVectors(panel);
   for (int64_t r = 0; r < height; ++r) {
-    e_.OpenScope();
-    if (t_.row) e_.Bind(s_.nest.axes[*t_.row], b_.CreateNSWAdd(row, I64(r)));
-    if (t_.row_panels) e_.Bind(t_.row_panels->row, I64(r));
-    if (by_row) vectors = f_.LoadVectors(panel);
-    Value* factor = f_.EmitBroadcast(k, positions);
-    e_.CloseScope();
+    if (by_row) {
+      e_.OpenScope();
+      e_.Bind(s_.nest.axes[*t_.row], b_.CreateNSWAdd(row, I64(r)));
+      vectors = f_.LoadVectors(panel);
+      e_.CloseScope();
+    }
+    Value* factor = f_.EmitBroadcast(k, positions, {row, r});
     for (int64_t v = 0; v < t_.vectors; ++v) {
       Value*& sum = sums[static_cast<size_t>(r * t_.vectors + v)];
       sum = f_.MultiplyAdd(factor, vectors[static_cast<size_t>(v)], sum);
@@ -223,10 +224,7 @@ void TileEmitter::EmitBlockStep(Value* row, int64_t height, const Panel& panel, 
     vectors.push_back(f_.Widen(t_.vector.dtype(), f_.EmitCodes(t_.vector, panel, v)));
   }
   for (int64_t r = 0; r < height; ++r) {
-    e_.OpenScope();
-    if (t_.row) e_.Bind(s_.nest.axes[*t_.row], b_.CreateNSWAdd(row, I64(r)));
-    Value* factor = f_.EmitBroadcast(e_.EmitVariable(depth_.back()), t_.depth_step);
-    e_.CloseScope();
+    Value* factor = f_.EmitBroadcast(e_.EmitVariable(depth_.back()), t_.depth_step, {row, r});
     for (int64_t v = 0; v < t_.vectors; ++v) {
       Value*& sum = sums[static_cast<size_t>(r * t_.vectors + v)];
       sum = f_.MultiplyAdd(factor, vectors[static_cast<size_t>(v)], sum);
@@ -322,7 +320,7 @@ Values TileEmitter::EmitWindow(Value* row, int64_t height, const Panel& panel, V
     e_.CloseScope();
   };
   Values factors;
-  for (int64_t k = 0; k < extent; ++k) in_window(k, [&] { factors.push_back(f_.EmitBroadcast(I64(k), 1)); });
+  for (int64_t k = 0; k < extent; ++k) in_window(k, [&] { factors.push_back(f_.EmitBroadcast(I64(k), 1, {row, 0})); });
   for (int64_t at = 0; at < t_.window->Reads(height); ++at) {
     Values vectors;
     in_window(at, [&] { vectors = f_.LoadVectors(panel); });

@@ -26,6 +26,8 @@ TileFactors::TileFactors(const TileSite& site)
   factor_ = e_.MemoryType(t_.vector.dtype());
   columns_ = site.nest.axes[t_.column].extent;
   panels_ = FloorDiv(columns_ + (t_.panel() - 1), t_.panel());
+  const bool is_read = t_.broadcast->kind == te::ExprKind::kRead && e_.pointers.contains(t_.broadcast->tensor.get());
+  if (is_read && t_.row) row_stride_ = te::Stride(t_.broadcast->operands[0], s_.nest.axes[*t_.row].id);
 }
 
 // Returns the position of the bound variables of `axes` in row-major order.
@@ -183,17 +185,28 @@ Value* TileFactors::Widen(DataType from, Value* x) {
   return from.is_int() ? b_.CreateSExt(x, type) : b_.CreateZExt(x, type);
 }
 
+// Returns the address of the broadcast factor of a row, behind that of the bound row. All rows have one index: where it
+// multiplies unknown extents, an index for each row would be as much work as what is done with the factor.
+Value* TileFactors::FactorAddress(int64_t row) {
+  const DataType dtype = t_.broadcast.dtype();
+  Value* first = e_.Address(dtype, e_.pointers.at(t_.broadcast->tensor.get()), e_.Emit(t_.broadcast->operands[0]));
+  return e_.Address(dtype, first, I64(row * row_stride_.value_or(0)));
+}
+
+Value* TileFactors::EmitFactor(int64_t row) {
+  if (!row_stride_) return e_.Emit(t_.broadcast);
+  return e_.Load(t_.broadcast.dtype(), FactorAddress(row), I64(0));
+}
+
 // The broadcast factor at `positions` of the depth from `k` on, and zeros or what follows, as it is multiplied.
-Value* TileFactors::EmitGroup(Value* k, int64_t positions) {
+Value* TileFactors::EmitGroup(Value* k, int64_t positions, int64_t row) {
   const DataType dtype = t_.broadcast.dtype();
   bool adjacent = t_.broadcast->kind == te::ExprKind::kRead &&
                   te::Stride(t_.broadcast->operands[0], depth_.back().id) == int64_t{1};
   if (adjacent && (positions == t_.depth_step || t_.whole_steps)) {
-    llvm::Type* element = e_.MemoryType(dtype);
-    Value* address =
-        b_.CreateInBoundsGEP(element, e_.pointers.at(t_.broadcast->tensor.get()), e_.Emit(t_.broadcast->operands[0]));
-    auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(t_.depth_step));
-    return Widen(dtype, b_.CreateAlignedLoad(type, address, llvm::Align(static_cast<uint64_t>(dtype.bytes()))));
+    auto* type = llvm::FixedVectorType::get(e_.MemoryType(dtype), static_cast<unsigned>(t_.depth_step));
+    const llvm::Align alignment(static_cast<uint64_t>(dtype.bytes()));
+    return Widen(dtype, b_.CreateAlignedLoad(type, FactorAddress(row), alignment));
   }
   auto bits = static_cast<unsigned>(32 / t_.depth_step);
   Value* group = llvm::Constant::getNullValue(
@@ -201,17 +214,22 @@ Value* TileFactors::EmitGroup(Value* k, int64_t positions) {
   for (int64_t i = 0; i < positions; ++i) {
     e_.OpenScope();
     e_.Bind(depth_.back(), b_.CreateNSWAdd(k, I64(i)));
-    group = b_.CreateInsertElement(group, Widen(dtype, e_.Emit(t_.broadcast)), static_cast<uint64_t>(i));
+    group = b_.CreateInsertElement(group, Widen(dtype, EmitFactor(row)), static_cast<uint64_t>(i));
     e_.CloseScope();
   }
   return group;
 }
 
-Value* TileFactors::EmitBroadcast(Value* k, int64_t positions) {
+Value* TileFactors::EmitBroadcast(Value* k, int64_t positions, Row row) {
   auto lanes = static_cast<unsigned>(t_.lanes);
-  if (t_.depth_step == 1) return b_.CreateVectorSplat(lanes, e_.Emit(t_.broadcast));
-  Value* group = EmitGroup(k, positions);
-  Value* splat = b_.CreateVectorSplat(lanes, b_.CreateBitCast(group, b_.getInt32Ty()));
+  e_.OpenScope();
+  if (t_.row) e_.Bind(s_.nest.axes[*t_.row], row_stride_ ? row.first : b_.CreateNSWAdd(row.first, I64(row.index)));
+  if (t_.row_panels) e_.Bind(t_.row_panels->row, I64(row.index));
+  const bool is_group = t_.depth_step > 1;
+  Value* factor = is_group ? EmitGroup(k, positions, row.index) : EmitFactor(row.index);
+  e_.CloseScope();
+  if (!is_group) return b_.CreateVectorSplat(lanes, factor);
+  Value* splat = b_.CreateVectorSplat(lanes, b_.CreateBitCast(factor, b_.getInt32Ty()));
   if (t_.flips_sign()) splat = b_.CreateXor(splat, SignBits());
   return t_.depth_step == 4 ? splat : b_.CreateBitCast(splat, llvm::FixedVectorType::get(b_.getInt16Ty(), 2 * lanes));
 }

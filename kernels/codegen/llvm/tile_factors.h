@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "kernels/codegen/llvm/tile_emitter.h"
@@ -39,8 +40,13 @@ class TileFactors {
   Values Expand(const te::Expr& expansion, const Panel& panel);
   // Returns the codes of a product in blocks, as bytes: a byte, or bits of it.
   llvm::Value* EmitCodes(const te::Expr& code, const Panel& panel, int64_t vector);
-  // Returns the broadcast factor in each lane; of a group, that many positions from `k` on, and zeros.
-  llvm::Value* EmitBroadcast(llvm::Value* k, int64_t positions);
+  // A row of a tile: `index` rows behind the one at `first`.
+  struct Row {
+    llvm::Value* first;
+    int64_t index;
+  };
+  // Returns the broadcast factor of a row in each lane; of a group, that many positions from `k` on, and zeros.
+  llvm::Value* EmitBroadcast(llvm::Value* k, int64_t positions, Row row);
   // Returns elements as they are multiplied: in fours as bytes, in pairs as int16, else as they are summed.
   llvm::Value* Widen(DataType from, llvm::Value* x);
   // Returns the upper bit of each byte.
@@ -55,7 +61,9 @@ class TileFactors {
   llvm::Value* LoadSource(const te::ExprNode& read, const Panel& panel, int64_t vector);
   llvm::Value* LoadVector(llvm::Value* address);
   llvm::Value* LoadMasked(llvm::Value* address, llvm::Value* mask);
-  llvm::Value* EmitGroup(llvm::Value* k, int64_t positions);
+  llvm::Value* EmitGroup(llvm::Value* k, int64_t positions, int64_t row);
+  llvm::Value* FactorAddress(int64_t row);
+  llvm::Value* EmitFactor(int64_t row);
   llvm::Value* AddFours(llvm::Value* factor, llvm::Value* vector, llvm::Value* sum);
   // Returns the number of steps of the innermost depth axis; the last one may have fewer positions.
   Dim Steps() const { return FloorDiv(depth_.back().extent + (t_.depth_step - 1), t_.depth_step); }
@@ -70,6 +78,7 @@ class TileFactors {
   llvm::Type* factor_;   // of the vectors, in memory
   llvm::FixedVectorType* vector_;
   Dim columns_, panels_;
+  std::optional<int64_t> row_stride_;  // from one row's broadcast factor to the next, if that is a known number
 };
 
 }  // namespace rvm::codegen
