@@ -70,7 +70,7 @@ X = node("x", "Placeholder", dtype=FLOAT, shape=SHAPE)
 class Models(relayvm.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.models = {**models(), **models("states"), **models("signatures")}
+        cls.models = {**models(), **models("states"), **models("signatures"), **models("captured")}
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -141,6 +141,12 @@ class Models(relayvm.TestCase):
             if number % relayvm.long_or(1, 2) == 0:
                 with self.subTest(name):
                     self.equals(name)
+
+    def test_variables_that_functions_capture(self):
+        self.equals("captured")
+        index = "variables/variables.index"
+        content = bytes(self.models["captured"]["file"][index]).replace(b"_CHECKPOINTABLE", b"_CHECKPOINTABLF")
+        self.fails(self.unpack("captured", **{index: content}), "has no value: the checkpoint has no")
 
     def test_levels(self):
         for options in (["-O0"], ["--target", "portable"]):

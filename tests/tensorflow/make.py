@@ -5,7 +5,7 @@
 Needs tensorflow-cpu (2.21.0 with Keras 3.15.1 made those that are committed), which no test needs. models.npz.xz has for each model
 `NAME|file|PATH`, the bytes of its files, `NAME|in|N` and `NAME|out|N`, its inputs and outputs. states.npz.xz has those that change their
 variables: input N is that of run N, `NAME|out|N.K` output K of it. signatures.npz.xz has one of several signatures: input `N.SIGNATURE` is
-that of call N, which calls this signature, and `NAME|out|N.OUTPUT` an output.
+that of call N, which calls this signature, and `NAME|out|N.OUTPUT` an output. captured.npz.xz is as models.npz.xz.
 """
 
 import io
@@ -18,6 +18,7 @@ import live  # sets what TensorFlow prints
 import networks
 import numpy as np
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+from captured import GIVEN, Wrapped
 from signatures import CALLS, Coder
 from states import STATES
 import tensorflow as tf
@@ -64,6 +65,15 @@ def signatures():
     return arrays
 
 
+def captured():
+    arrays = {}
+    with tempfile.TemporaryDirectory() as folder:
+        module = Wrapped()
+        tf.saved_model.save(module, folder, signatures=module.run)
+        store(arrays, "captured", folder, [GIVEN], [module.run(tf.constant(GIVEN))])
+    return arrays
+
+
 def write(name, arrays):
     content = io.BytesIO()
     np.savez(content, **arrays)
@@ -93,6 +103,7 @@ def main():
     write("models", arrays)
     write("states", states())
     write("signatures", signatures())
+    write("captured", captured())
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 warnings.filterwarnings("ignore")
 B, T = Dim("batch", min=1, max=64), Dim("time", min=2, max=200)
 MODELS = {}
-TRACED = ("lstm", "gru", "lstm_steps", "layers", "edges", "losses")  # in core operators they are large
+TRACED = ("lstm", "gru", "lstm_steps", "layers", "edges", "losses", "composites")  # in core operators they are large
 STATEFUL = ("counter", "lengths")  # their buffers are parameters and results
 DRAWN = ("draws",)  # their results depend on a seed
 
@@ -528,6 +528,26 @@ def tensors():
         lambda x, i: torch.cdist(x, x[:, :2], p=1.0)]
     cases = [(torch.randn(n, 6, 4), torch.randint(0, 60, (n, 6, 4))) for n in (2, 2)]
     return Each(functions), cases, None
+
+
+@fixture
+def composites():
+    """Operators that exports keep although others make them up."""
+    f, affine = nn.functional, torch.fake_quantize_per_tensor_affine
+    functions = [
+        lambda x, v: x.transpose(1, 2).reshape_as(x), lambda x, v: torch.linalg.norm(x), lambda x, v: torch.linalg.norm(x, dim=-1),
+        lambda x, v: torch.linalg.norm(x, ord=1, dim=1, keepdim=True), lambda x, v: torch.linalg.norm(x, ord=float("inf"), dim=(1, 2)),
+        lambda x, v: torch.linalg.norm(x, dim=(0, 2)), lambda x, v: torch.linalg.norm(x[0], ord="fro"), lambda x, v: torch.linalg.norm(v, ord=3),
+        lambda x, v: torch.linalg.matmul(x, x.mT), lambda x, v: torch.linalg.vecdot(x, x + 1), lambda x, v: torch.linalg.vecdot(x, x, dim=1),
+        lambda x, v: torch.linalg.diagonal(x, offset=1), lambda x, v: torch.linalg.diagonal(x, dim1=0, dim2=1),
+        lambda x, v: torch.row_stack([v, v]), lambda x, v: torch.msort(x), lambda x, v: torch.argwhere(x > 0),
+        lambda x, v: torch.trapezoid(x, dx=0.5), lambda x, v: torch.trapezoid(x, v.cumsum(0), dim=1), lambda x, v: torch.trapezoid(x, x * x, dim=0),
+        lambda x, v: torch.cumulative_trapezoid(x, dim=1), lambda x, v: torch.cumulative_trapezoid(x, v.cumsum(0), dim=1),
+        lambda x, v: affine(x, 0.1, 3, 0, 255), lambda x, v: affine(x, torch.tensor(0.2), torch.tensor(-1, dtype=torch.int32), -8, 7),
+        lambda x, v: torch.fake_quantize_per_channel_affine(x, v.abs() + 0.1, torch.arange(6, dtype=torch.int32), 1, 0, 15),
+        lambda x, v: f.fold(x.reshape(2, 12, 2).repeat(1, 1, 3), (5, 6), (2, 3), padding=1, stride=(3, 2)),
+        lambda x, v: f.fold(x.reshape(4, 12)[:, :8], (4, 4), 2, dilation=2, padding=1, stride=(2, 1)), lambda x, v: f.dropout(x * 2, 0.5, False, inplace=True)]
+    return Each(functions), [(torch.randn(2, 6, 4), torch.randn(6).abs()) for _ in range(2)], None
 
 
 @fixture

@@ -49,6 +49,10 @@ std::optional<Entry> ReadEntry(Bytes message) {
   return reader.ok() ? std::optional(entry) : std::nullopt;
 }
 
+absl::Status Malformed(std::string_view key, std::string why) {
+  return absl::InvalidArgumentError(absl::StrCat("`", Abseil(key), "` of the checkpoint: ", why));
+}
+
 }  // namespace
 
 absl::StatusOr<Checkpoint> Checkpoint::Open(std::string_view prefix, const ExternalFiles& files) {
@@ -79,34 +83,57 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(std::string_view prefix, const Exter
   return checkpoint;
 }
 
-absl::StatusOr<Literal> Checkpoint::Read(std::string_view key) const {
+absl::StatusOr<Checkpoint::Value> Checkpoint::Find(std::string_view key) const {
   auto found = entries_.find(key);
   if (found == entries_.end()) return absl::NotFoundError(absl::StrCat("the checkpoint has no `", Abseil(key), "`"));
-  auto fail = [&](std::string why) {
-    return absl::InvalidArgumentError(absl::StrCat("`", Abseil(key), "` of the checkpoint: ", why));
-  };
   const std::optional<Entry> entry = ReadEntry(found->second);
-  if (!entry) return fail("its entry is malformed");
-  const std::optional<DataType> dtype = ToDataType(entry->type);
-  if (!dtype || entry->is_sliced) {
-    return absl::UnimplementedError(
-        absl::StrCat("`", Abseil(key), "` of the checkpoint: ",
-                     entry->is_sliced ? "it is stored in slices" : absl::StrCat("it is of ", TypeName(entry->type))));
-  }
-  const std::optional<std::vector<int64_t>> shape = ReadShape(entry->shape);
-  int64_t size = dtype->bytes();
-  for (int64_t extent : shape.value_or(std::vector<int64_t>{-1})) {
-    if (extent < 0 || __builtin_mul_overflow(size, extent, &size)) return fail("its shape is malformed");
-  }
-  if (static_cast<uint64_t>(size) != entry->size) {
-    return fail(absl::StrCat("it has ", entry->size, " bytes; its shape has ", size));
+  if (!entry) return Malformed(key, "its entry is malformed");
+  if (entry->is_sliced) {
+    return absl::UnimplementedError(absl::StrCat("`", Abseil(key), "` of the checkpoint: it is stored in slices"));
   }
   RVM_ASSIGN_OR_RETURN(FileBytes file, files_(absl::StrFormat("%s.data-%05d-of-%05d", prefix_, entry->shard, shards_)));
   if (entry->offset > file.bytes.size() || entry->size > file.bytes.size() - entry->offset) {
-    return fail("it lies behind the end of its file");
+    return Malformed(key, "it lies behind the end of its file");
   }
-  return importing::WrapElements(*dtype, Shape(shape->begin(), shape->end()),
-                                 {file.bytes.subspan(entry->offset, entry->size), file.owner});
+  return Value{entry->type, entry->shape, {file.bytes.subspan(entry->offset, entry->size), file.owner}};
+}
+
+absl::StatusOr<Literal> Checkpoint::Read(std::string_view key) const {
+  RVM_ASSIGN_OR_RETURN(Value value, Find(key));
+  const std::optional<DataType> dtype = ToDataType(value.type);
+  if (!dtype) {
+    return absl::UnimplementedError(
+        absl::StrCat("`", Abseil(key), "` of the checkpoint: it is of ", TypeName(value.type)));
+  }
+  const std::optional<std::vector<int64_t>> shape = ReadShape(value.shape);
+  int64_t size = dtype->bytes();
+  for (int64_t extent : shape.value_or(std::vector<int64_t>{-1})) {
+    if (extent < 0 || __builtin_mul_overflow(size, extent, &size)) return Malformed(key, "its shape is malformed");
+  }
+  if (static_cast<uint64_t>(size) != value.file.bytes.size()) {
+    return Malformed(key, absl::StrCat("it has ", value.file.bytes.size(), " bytes; its shape has ", size));
+  }
+  return importing::WrapElements(*dtype, Shape(shape->begin(), shape->end()), std::move(value.file));
+}
+
+absl::StatusOr<FileBytes> Checkpoint::ReadText(std::string_view key) const {
+  constexpr uint64_t kText = 7;
+  constexpr size_t kChecksum = 4;
+  RVM_ASSIGN_OR_RETURN(Value value, Find(key));
+  if (value.type != kText) return Malformed(key, absl::StrCat("it is of ", TypeName(value.type), ", not a text"));
+  // The length, its checksum, the text.
+  Bytes& bytes = value.file.bytes;
+  uint64_t length = 0;
+  size_t used = 0;
+  for (bool more = true; more && used < bytes.size() && used < 5; ++used) {
+    length |= uint64_t{bytes[used] & 0x7fu} << (7 * used);
+    more = (bytes[used] & 0x80u) != 0;
+  }
+  if (bytes.size() < used + kChecksum || length != bytes.size() - used - kChecksum) {
+    return Malformed(key, "its length is malformed");
+  }
+  bytes = bytes.subspan(used + kChecksum);
+  return std::move(value.file);
 }
 
 }  // namespace rvm::tensorflow

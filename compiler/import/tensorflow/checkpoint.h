@@ -25,7 +25,18 @@ class Checkpoint {
   // Returns the value of a key, which shares memory with its file. kNotFound if there is none.
   absl::StatusOr<Literal> Read(std::string_view key) const;
 
+  // Returns the bytes of a key whose value is one text. kNotFound if there is none.
+  absl::StatusOr<importing::FileBytes> ReadText(std::string_view key) const;
+
  private:
+  // An element, or the elements, of a key.
+  struct Value {
+    uint64_t type;
+    Bytes shape;
+    importing::FileBytes file;
+  };
+  absl::StatusOr<Value> Find(std::string_view key) const;
+
   std::string prefix_;
   ExternalFiles files_;
   importing::FileBytes index_;

@@ -156,6 +156,7 @@ class Importer final : public importing::Frame {
 
   // ---- variables: variables.cc
   void FindVariables();
+  void FindCaptured();
   void FindRestored(const Graph& graph, const VariableNumbers& arguments, int depth);
   std::optional<size_t> VariableOf(const Graph& graph, const VariableNumbers& arguments, const Source& source) const;
   void FindWritten(const Graph& graph, const VariableNumbers& arguments, const std::vector<bool>& nodes, int depth,

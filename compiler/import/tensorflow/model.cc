@@ -208,6 +208,7 @@ absl::StatusOr<Model> ReadSavedModel(Bytes bytes) {
     return true;
   });
   if (!is_read) return Malformed("its signatures");
+  if (const std::optional<Field> objects = FindField(*chosen, 7, kBytes)) model.objects = objects->bytes;
   std::ranges::sort(model.signatures, {}, &Signature::name);
   return model;
 }

@@ -84,6 +84,7 @@ struct Model {
   Graph graph;
   absl::flat_hash_map<std::string_view, Graph> functions;
   std::vector<Signature> signatures;
+  Bytes objects;  // the SavedObjectGraph of a SavedModel, see saved_objects.h
 };
 
 // Reads a SavedModel, of which it takes the graph that serves, or a GraphDef.

@@ -18,6 +18,7 @@
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "compiler/import/tensorflow/importer.h"
+#include "compiler/import/tensorflow/saved_objects.h"
 
 namespace rvm::tensorflow {
 namespace {
@@ -84,6 +85,30 @@ void Importer::FindVariables() {
   // A function may name the variable by its shared name.
   for (size_t i = 0; i < variables_.size(); ++i) variable_numbers_.emplace(variables_[i].name, i);
   if (!variables_.empty()) FindRestored(model_.graph, {}, 0);
+  if (std::ranges::any_of(variables_, [](const Variable& variable) { return variable.key.empty(); })) FindCaptured();
+}
+
+// Finds the keys of variables that functions capture, whatever the graph restores: TensorFlow loads them by their
+// places in the program that saved them.
+void Importer::FindCaptured() {
+  if (model_.objects.empty()) return;
+  if (!checkpoint_) checkpoint_ = Checkpoint::Open(kPrefix, options_.files);
+  if (!checkpoint_->ok()) return;
+  const absl::StatusOr<importing::FileBytes> stored = (*checkpoint_)->ReadText("_CHECKPOINTABLE_OBJECT_GRAPH");
+  if (!stored.ok()) return;
+  const auto captured = CapturedObjects(model_.objects);
+  const auto keys = KeysOfObjects(model_.objects, stored->bytes);
+  for (const Node& node : model_.graph.nodes) {
+    auto function = captured.find(node.attr("f").Function());
+    if (function == captured.end() || function->second.size() > node.inputs.size()) continue;
+    const size_t first = node.inputs.size() - function->second.size();
+    for (size_t i = 0; i < function->second.size(); ++i) {
+      const std::optional<size_t> variable = VariableOf(model_.graph, {}, node.inputs[first + i]);
+      auto key = keys.find(function->second[i]);
+      if (!variable || key == keys.end() || !variables_[*variable].key.empty()) continue;
+      variables_[*variable].key = std::string(key->second);
+    }
+  }
 }
 
 std::optional<size_t> Importer::VariableOf(const Graph& graph, const VariableNumbers& arguments,

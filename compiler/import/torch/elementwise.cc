@@ -4,6 +4,7 @@
 #include <limits>
 #include <numbers>
 #include <span>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/loops.h"
@@ -236,7 +237,28 @@ Operands IsClose(NodeContext& c) {
   return {Or(close, And(apart < kInfinity, apart <= most))};
 }
 
+// Rounds to the steps of a quantisation, of the whole tensor or of each index of an axis.
+Operands FakeQuantize(NodeContext& c) {
+  Term x(c, c.In("self"));
+  const auto number = [&](std::string_view name) {
+    const Argument* given = c.Find(name);
+    if (given == nullptr || given->kind != ArgumentKind::kTensor) return x.Like(c.Float(name, 0));
+    Operand value = c.Cast(c.In(name), c.DTypeOf(x));
+    if (c.RankOf(value) == 0 || !c.Has("axis")) return Term(c, c.Reshape(value, Dims()));
+    Dims dims(static_cast<size_t>(c.RankOf(x)), Dim(1));
+    dims[static_cast<size_t>(c.Axis(c.Int("axis", 0), c.RankOf(x)))] = c.ExtentOf(value, 0);
+    return Term(c, c.Reshape(value, dims));
+  };
+  const Term scale = number("scale"), zero = number("zero_point");
+  if (c.failed()) return {};
+  Term code = zero + Term(c, c.Op("round_half_even", {x * (1.0 / scale)}));
+  code = Term(c, c.Op("clip", {code}, {{"a_min", c.Float("quant_min", 0)}, {"a_max", c.Float("quant_max", 255)}}));
+  return {(code - zero) * scale};
+}
+
 constexpr OperatorRow kRows[] = {
+    {"fake_quantize_per_tensor_affine", FakeQuantize},
+    {"fake_quantize_per_channel_affine", FakeQuantize},
     {"isclose", IsClose},
     {"arctan2", FloatBinary, "atan2"},
     {"atan2", FloatBinary, "atan2"},

@@ -367,6 +367,7 @@ constexpr OperatorRow kRows[] = {
     {"take", TakeFlat},
     {"index_select", IndexSelect},
     {"nonzero", Nonzero},
+    {"argwhere", Nonzero},
     {"diagonal_scatter", DiagonalScatter},
     {"masked_select", MaskedSelect},
     {"max_pool2d_with_indices_backward", MaxPoolGradient},

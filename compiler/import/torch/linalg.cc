@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/matrix_functions.h"
 #include "compiler/import/torch/importer.h"
+#include "compiler/import/torch/norms.h"
 
 namespace rvm::torch::convert {
 namespace {
@@ -436,6 +437,22 @@ Operands LinalgMatrixNorm(NodeContext& c) {
   return {norm};
 }
 
+// The norm of matrices, or of vectors: of all elements, if neither an order nor axes are given.
+Operands LinalgNorm(NodeContext& c) {
+  const Argument* order = c.Find("ord");
+  const bool is_name = order != nullptr && order->kind == ArgumentKind::kString;
+  const size_t axes = c.Has("dim") ? c.Ints("dim").size() : 0;
+  const bool is_matrix = axes == 2 || (axes == 0 && (is_name || order != nullptr) && c.RankOf(c.In("self")) == 2);
+  return is_matrix ? LinalgMatrixNorm(c) : VectorNorm(c);
+}
+
+// Products of vectors along an axis.
+Operands LinalgVecdot(NodeContext& c) {
+  Operand x = c.In("x"), y = c.In("y");
+  c.Promote({&x, &y});
+  return {c.Op("sum", {c.Mul(x, y)}, {{"axis", ir::AttrValue::List{c.Int("dim", -1)}}})};
+}
+
 // Returns the ratio of the norms of the matrix and of its inverse.
 Operands LinalgCond(NodeContext& c) {
   std::optional<Term> a = Matrices(c);
@@ -509,6 +526,8 @@ constexpr OperatorRow kRows[] = {
     {"linalg_ldl_factor_ex", Refused, "no symmetric indefinite factors; use `torch.linalg.lu_factor`"},
     {"linalg_matrix_rank", LinalgMatrixRank},
     {"linalg_matrix_norm", LinalgMatrixNorm},
+    {"linalg_norm", LinalgNorm},
+    {"linalg_vecdot", LinalgVecdot},
     {"linalg_cond", LinalgCond},
 };
 

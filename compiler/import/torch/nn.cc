@@ -446,6 +446,7 @@ constexpr OperatorRow kRows[] = {
     {"einsum", Einsum},
     {"linear", Linear},
     {"matmul", MatMul},
+    {"linalg_matmul", MatMul},
     {"mm", MatMul},
     {"mv", MatMul},
     {"conv1d", Convolution},

@@ -1,4 +1,4 @@
-// Norms along one axis, which distances and losses are made of.
+// Norms, which distances and losses are made of.
 #ifndef RVM_COMPILER_IMPORT_TORCH_NORMS_H_
 #define RVM_COMPILER_IMPORT_TORCH_NORMS_H_
 
@@ -8,6 +8,8 @@
 
 namespace rvm::torch::convert {
 
+// Returns the vector norm of a node with `self`, `ord`, `dim` and `keepdim`.
+Operands VectorNorm(NodeContext& c);
 // Returns the p-norm along `axis`; p may be 0 or infinite.
 Operand PNormAlong(NodeContext& c, Operand x, double p, int64_t axis, bool keepdims);
 

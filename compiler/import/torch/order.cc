@@ -93,11 +93,13 @@ Operands Topk(NodeContext& c) {
 Operands Sort(NodeContext& c) {
   Operand x = c.In("self");
   if (c.RankOf(x) == 0) return c.row().variant == "argsort" ? Operands{c.Integer(0)} : Operands{x, c.Integer(0)};
-  int64_t axis = c.Axis(c.Int("dim", -1), c.RankOf(x));
+  const bool has_values_only = c.row().variant == "values";
+  int64_t axis = has_values_only ? 0 : c.Axis(c.Int("dim", -1), c.RankOf(x));
   Operand order =
       c.Op("argsort", {x}, {{"axis", axis}, {"is_ascend", !c.Bool("descending", false)}, {"dtype", "int64"}});
   if (c.row().variant == "argsort") return {order};
-  return {c.Op("gather", {x, order}, {{"axis", axis}}), order};
+  Operand values = c.Op("gather", {x, order}, {{"axis", axis}});
+  return has_values_only ? Operands{values} : Operands{values, order};
 }
 
 Operands KthValue(NodeContext& c) {
@@ -318,6 +320,7 @@ constexpr OperatorRow kRows[] = {
     {"topk", Topk},
     {"argsort", Sort, "argsort"},
     {"sort", Sort},
+    {"msort", Sort, "values"},
     {"bucketize", SearchSorted},
     {"searchsorted", SearchSorted},
     {"cummax", RunningExtreme, "greater_equal"},

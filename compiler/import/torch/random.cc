@@ -169,7 +169,7 @@ Operands RandomLeakyRelu(NodeContext& c) {
 // While training, elements, or whole channels, are dropped with probability p; the mean stays, and where the row says
 // `alpha` the variance, too.
 Operands Dropout(NodeContext& c) {
-  Term x(c, c.In("input"));
+  Term x(c, c.In(c.Has("input") ? "input" : "self"));  // that of the in-place operators
   double p = c.Float("p", 0.5);
   bool is_alpha = c.row().variant.find("alpha") != std::string_view::npos;
   if (!c.Bool("train", c.row().name == "native_dropout") || p == 0) return {x, c.Cast(c.Op("ones_like", {x}), kBool)};

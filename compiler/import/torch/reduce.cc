@@ -2,19 +2,24 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "compiler/import/blocks/moves.h"
 #include "compiler/import/shapes.h"
+#include "compiler/import/term.h"
 #include "compiler/import/torch/importer.h"
 #include "compiler/import/torch/norms.h"
 
 namespace rvm::torch::convert {
 namespace {
+
+using importing::Term;
 
 // Returns the axes that are reduced: all, where there is no `dim` or an empty one.
 ir::AttrValue::List ReducedAxes(NodeContext& c, Operand x) {
@@ -110,14 +115,6 @@ Operand PNorm(NodeContext& c, Operand x, double p, Reduce reduced) {
   return c.Op("power", {reduced("sum", c.Op("power", {size, c.Number(p, x)})), c.Number(1 / p, x)});
 }
 
-// Vector norms.
-Operands Norm(NodeContext& c) {
-  Operand x = c.In("self");
-  x = c.Floating(c.Cast(x, c.DType("dtype", c.DTypeOf(x))));
-  double p = c.Has("ord") ? c.Float("ord", 2) : c.Float("p", 2);
-  return {PNorm(c, x, p, [&](std::string_view op, Operand y) { return Reduced(c, op, y); })};
-}
-
 // Returns the distance of each row of x1 from each row of x2.
 Operands Distances(NodeContext& c) {
   Operand a = c.In("x1"), b = c.In("x2");
@@ -136,6 +133,37 @@ Operands Cumulative(NodeContext& c) {
   Operand x = Widened(c, c.In("self"));
   if (c.RankOf(x) == 0) return {x};
   return {c.Op(c.row().variant, {x}, {{"axis", c.Axis(c.Int("dim", 0), c.RankOf(x))}})};
+}
+
+// Integrals by the trapezoidal rule along an axis, over steps of `dx` or between the places `x`.
+Operands Trapezoid(NodeContext& c) {
+  Operand y = c.Floating(c.In("y"));
+  const int64_t rank = c.RankOf(y), axis = c.Axis(c.Int("dim", -1), rank);
+  if (c.failed() || rank == 0) return {c.failed() ? nullptr : c.Fail("its input is a scalar")};
+  const auto neighbours = [&](Operand x, int64_t at) {
+    const ir::Attrs attrs = {{"begin", ir::IntList({{int64_t{1}}})},
+                             {"end", ir::IntList({{std::numeric_limits<int64_t>::max()}})},
+                             {"axes", ir::IntList({{at}})}};
+    const ir::Attrs first = {
+        {"begin", ir::IntList({{int64_t{0}}})}, {"end", ir::IntList({{int64_t{-1}}})}, {"axes", ir::IntList({{at}})}};
+    return std::pair(Term(c, c.Op("strided_slice", {x}, first)), Term(c, c.Op("strided_slice", {x}, attrs)));
+  };
+  const auto [left, right] = neighbours(y, axis);
+  Term area = (left + right) * 0.5;
+  if (c.Has("x")) {
+    Operand places = c.Cast(c.In("x"), c.DTypeOf(y));
+    if (c.RankOf(places) == 1) {
+      Dims dims(static_cast<size_t>(rank), Dim(1));
+      dims[static_cast<size_t>(axis)] = c.ExtentOf(places, 0);
+      places = c.Reshape(places, dims);
+    }
+    const auto [before, behind] = neighbours(places, axis + c.RankOf(places) - rank);
+    area = area * (behind - before);
+  } else {
+    area = area * c.Float("dx", 1);
+  }
+  if (c.row().variant == "cumsum") return {c.Op("cumsum", {area}, {{"axis", axis}})};
+  return {c.Op("sum", {area}, {{"axis", ir::AttrValue::List{axis}}})};
 }
 
 // Returns the p-norm of a difference.
@@ -183,8 +211,8 @@ constexpr OperatorRow kRows[] = {
     {"var_mean", Variance},
     {"_cdist_forward", Distances},
     {"cdist", Distances},
-    {"linalg_vector_norm", Norm},
-    {"norm", Norm},
+    {"linalg_vector_norm", VectorNorm},
+    {"norm", VectorNorm},
     {"logsumexp", Logsumexp},
     {"cumprod", Cumulative, "cumprod"},
     {"cumsum", Cumulative, "cumsum"},
@@ -193,11 +221,21 @@ constexpr OperatorRow kRows[] = {
     {"nanmean", SumOfNumbers},
     {"nansum", SumOfNumbers},
     {"dist", Distance},
+    {"trapezoid", Trapezoid},
+    {"trapz", Trapezoid},
+    {"cumulative_trapezoid", Trapezoid, "cumsum"},
 };
 
 }  // namespace
 
 std::span<const OperatorRow> ReduceOperators() { return kRows; }
+
+Operands VectorNorm(NodeContext& c) {
+  Operand x = c.In("self");
+  x = c.Floating(c.Cast(x, c.DType("dtype", c.DTypeOf(x))));
+  double p = c.Has("ord") ? c.Float("ord", 2) : c.Float("p", 2);
+  return {PNorm(c, x, p, [&](std::string_view op, Operand y) { return Reduced(c, op, y); })};
+}
 
 Operand PNormAlong(NodeContext& c, Operand x, double p, int64_t axis, bool keepdims) {
   return PNorm(c, x, p, [&](std::string_view op, Operand y) {

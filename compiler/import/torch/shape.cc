@@ -333,8 +333,10 @@ Operands Triangle(NodeContext& c) {
 }
 
 Operands Diagonal(NodeContext& c) {
-  Operand x = c.In("self");
-  int64_t rank = c.RankOf(x), first = c.Axis(c.Int("dim1", 0), rank), second = c.Axis(c.Int("dim2", 1), rank);
+  const bool is_last = c.row().variant == "last";  // of matrices in the last two axes
+  Operand x = c.In(is_last ? "A" : "self");
+  const int64_t rank = c.RankOf(x);
+  int64_t first = c.Axis(c.Int("dim1", is_last ? -2 : 0), rank), second = c.Axis(c.Int("dim2", is_last ? -1 : 1), rank);
   if (c.failed() || rank < 2) return {c.failed() ? nullptr : c.Fail("its input is no matrix")};
   std::vector<int64_t> axes;
   for (int64_t i = 0; i < rank; ++i) {
@@ -429,6 +431,7 @@ constexpr OperatorRow kRows[] = {
     {"reshape", View, "", kView},
     {"view", View, "", kView},
     {"view_as", ViewAs, "", kView},
+    {"reshape_as", ViewAs, "", kView},
     {"flatten", Flatten, "", kView},
     {"unflatten", Unflatten, "", kView},
     {"squeeze", Squeeze, "", kView},
@@ -465,6 +468,7 @@ constexpr OperatorRow kRows[] = {
     {"tril", Triangle},
     {"triu", Triangle},
     {"diagonal", Diagonal, "", kView},
+    {"linalg_diagonal", Diagonal, "last", kView},
     {"constant_pad_nd", Pad, "constant"},
     {"pad", Pad},
     {"reflection_pad1d", Pad, "reflect"},

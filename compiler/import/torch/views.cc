@@ -333,6 +333,41 @@ Operands ImageToColumns(NodeContext& c) {
   return {is_added ? c.Squeeze(y, {0}) : y};
 }
 
+// Adds columns up where windows of an image overlap: the other way round than im2col. The filters of the transposed
+// convolution have a one at the place of each element of a window.
+Operands ColumnsToImage(NodeContext& c) {
+  Operand x = c.In("self");
+  const bool is_added = c.RankOf(x) == 2;
+  if (is_added) x = c.Unsqueeze(x, {0});
+  const std::vector<int64_t> kernel = c.Ints("kernel_size"), strides = c.Ints("stride"), dilations = c.Ints("dilation"),
+                             pads = c.Ints("padding"), extents = c.Ints("output_size");
+  bool fits = c.RankOf(x) == 3;
+  for (const auto* list : {&kernel, &strides, &dilations, &pads, &extents}) {
+    fits = fits && list->size() == 2 && (list == &pads || std::min((*list)[0], (*list)[1]) > 0);
+  }
+  if (c.failed() || !fits) return {c.failed() ? nullptr : c.Fail("its windows do not fit its output")};
+  const int64_t elements = kernel[0] * kernel[1];
+  std::vector<int64_t> windows, more;
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t room = extents[i] + 2 * pads[i] - dilations[i] * (kernel[i] - 1) - 1;
+    if (room < 0) return {c.Fail("its windows do not fit its output")};
+    windows.push_back(room / strides[i] + 1);
+    more.push_back(room % strides[i]);
+  }
+  const Dim batch = c.ExtentOf(x, 0), channels = FloorDiv(c.ExtentOf(x, 1), elements);
+  Operand columns = c.Reshape(x, {batch * channels, elements, windows[0], windows[1]});
+  Operand ones = c.Op("one_hot", {c.Iota(elements), c.Number(1, x), c.Number(0, x)},
+                      {{"depth", elements}, {"dtype", c.DTypeOf(x).ToString()}});
+  Operand filters = c.Reshape(ones, {elements, 1, kernel[0], kernel[1]});
+  Operand y = c.Op("nn.conv2d_transpose", {columns, filters},
+                   {{"strides", ir::IntList(strides)},
+                    {"padding", ir::IntList({{pads[0], pads[1], pads[0], pads[1]}})},
+                    {"dilation", ir::IntList(dilations)},
+                    {"output_padding", ir::IntList(more)}});
+  y = c.Reshape(y, {batch, channels, extents[0], extents[1]});
+  return {is_added ? c.Squeeze(y, {0}) : y};
+}
+
 Operands Diag(NodeContext& c) {
   Operand x = c.In("self");
   bool is_flat = c.row().name == "diagflat";
@@ -401,11 +436,13 @@ constexpr OperatorRow kRows[] = {
     {"dstack", StackAlong, "d"},
     {"hstack", StackAlong, "h"},
     {"vstack", StackAlong, "v"},
+    {"row_stack", StackAlong, "v"},
     {"diag", Diag},
     {"diagflat", Diag},
     {"fliplr", FlipOne},
     {"flipud", FlipOne},
     {"im2col", ImageToColumns},
+    {"col2im", ColumnsToImage},
     {"meshgrid", Meshgrid},
     {"moveaxis", MoveAxes, "", kView},
     {"movedim", MoveAxes, "", kView},
