@@ -2,8 +2,9 @@
 //
 // Takes and gives A-normal form, after placement: what runs on a device stays as it is. Exporters write filters in the
 // layouts of their frameworks. With one layout left, the passes behind this one know a convolution by its images alone.
-// The layout is OIHW, or IOHW where the convolution is transposed. In groups of channels-last images it is HWIO: their
-// kernels compute vectors along the channels, and read vectors of filters. Calls that share filters share the result.
+// The layout is OIHW, or IOHW where the convolution is transposed. In groups of channels-last images it is HWIO, and
+// HWOI where groups have one channel, whose filters are (channels, filters of a channel): their kernels compute vectors
+// along the channels of the result, and read vectors of filters. Calls that share filters share the result.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -30,9 +31,11 @@ using ir::Expr;
 std::string LayoutFor(const ir::Call& call, int64_t rank) {
   const bool is_transposed = ir::OpCallee(&call)->name.ends_with("_transpose");
   const std::string space = std::string("DHW").substr(static_cast<size_t>(5 - rank));
-  const bool is_vector =
-      !is_transposed && call.attrs.GetInt("groups") > 1 && call.attrs.GetString("data_layout").ends_with('C');
-  return is_vector ? absl::StrCat(space, "IO") : absl::StrCat(is_transposed ? "IO" : "OI", space);
+  const int64_t groups = call.attrs.GetInt("groups");
+  const ir::TensorType* images = TensorOf(call.args[0]);
+  const bool is_vector = !is_transposed && groups > 1 && call.attrs.GetString("data_layout").ends_with('C');
+  if (!is_vector || images == nullptr) return absl::StrCat(is_transposed ? "IO" : "OI", space);
+  return absl::StrCat(space, images->shape.dims.back() == Dim(groups) ? "OI" : "IO");
 }
 
 class FilterOrderer : public Rewriter {

@@ -2,6 +2,7 @@
 // compared with te::Evaluate.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -392,7 +393,10 @@ te::Computation Convolution(const Shape2d& s, bool channels_last, const Dim& bat
     out[a] = Max(FloorDiv(in[a] + (2 * s.pad - (s.window - 1) * s.dilation - 1), s.stride) + 1, 0);
   }
   Tensor x = Input(0, "x", dtype, in);
-  Tensor w = Input(1, "w", dtype, {Dim(s.filters), Dim(s.channels / s.groups), Dim(s.window), Dim(s.window)});
+  Dims filters = {s.filters, s.channels / s.groups, s.window, s.window};
+  if (channels_last)
+    std::rotate(filters.begin(), filters.begin() + 2, filters.end()), std::swap(filters[2], filters[3]);
+  Tensor w = Input(1, "w", dtype, filters);
   Tensor bias = Input(2, "bias", wide, {Dim(s.filters)});
   Dim extents[] = {s.channels / s.groups, s.window, s.window};
   Tensor sum = ComputeTensor("conv", wide, out, [&](Indices o) {
@@ -410,7 +414,8 @@ te::Computation Convolution(const Shape2d& s, bool channels_last, const Dim& bat
       }
       Expr value = te::Cast(wide, x(at));
       if (s.pad != 0) value = te::Select(inside, value, te::Const(wide, 0));
-      return value * te::Cast(wide, w({o[channel], r[0], r[1], r[2]}));
+      Expr factor = channels_last ? w({r[1], r[2], r[0], o[channel]}) : w({o[channel], r[0], r[1], r[2]});
+      return value * te::Cast(wide, factor);
     });
   });
   Tensor relu = ComputeTensor("relu", wide, out, [&](Indices i) {
@@ -479,6 +484,36 @@ TEST(TileTest, DepthwiseConvolutionsPadChannelByChannel) {
     for (const ScheduledKernel& kernel :
          CheckOnTargets(Convolution(s, false, 1, s.height, s.width), ConstantFilters(1)))
       EXPECT_EQ(kernel.schedule.groups.size(), 1u) << Describe(kernel.schedule);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// With channels last, rows are pixels, columns are channels, and the filters vary along them, too.
+TEST(TileTest, DepthwiseConvolutionsShareVectorsOfFilters) {
+  constexpr Shape2d kLast[] = {{32, 32, 32, 9, 21, 3, 1, 1, 1}, {40, 40, 40, 11, 17, 5, 2, 1, 2},
+                               {17, 17, 17, 6, 9, 7, 1, 1, 0},  {100, 100, 100, 5, 33, 3, 2, 1, 1},
+                               {16, 16, 16, 9, 13, 2, 1, 1, 0}, {64, 64, 64, 4, 13, 4, 3, 1, 0}};
+  for (DataType dtype : {kFloat32, kFloat64, kInt16}) {
+    for (const Shape2d& s : kLast) {
+      for (const ScheduledKernel& kernel : CheckOnTargets(Convolution(s, true, 2, s.height, s.width, dtype),
+                                                          ConstantFilters(dtype.is_float() ? 1 : 99))) {
+        const schedule::LoopNest& last = kernel.schedule.nests.back();
+        // Without masks a vector must fit the channels.
+        if (s.channels % 16 == 0) EXPECT_TRUE(last.tile && last.tile->shared_by_column) << Describe(kernel.schedule);
+      }
+      if (HasFatalFailure()) return;
+    }
+  }
+  Dim n = Dim::Var(1, "n");
+  CheckKernel(Convolution(kLast[1], true, n, 11, 17),
+              {.symbol_values = {{1}, {3}, {0}}, .constant_inputs = {false, true, true}, .range = 1});
+}
+
+// Pairs of the rows of a window that are fewer than the rows of the image, as where one window fits.
+TEST(TileTest, PairsOfRowsOfOneWindow) {
+  for (bool channels_last : {false, true}) {
+    const Shape2d s = {5, 40, 1, 8, 14, 6, 3, 1, 0};
+    CheckOnTargets(Convolution(s, channels_last, 1, s.height, s.width, kInt8), ConstantFilters(100));
     if (HasFatalFailure()) return;
   }
 }

@@ -31,8 +31,10 @@ bool IsConstantInput(const Expr& factor, const std::vector<bool>& constant_input
   return input < constant_inputs.size() && constant_inputs[input];
 }
 
-// Returns the read of what is multiplied by a constant, and the dtype of that; null if the sum is of another form.
-std::pair<Expr, DataType> PairedRead(const ExprNode& sum, const std::vector<bool>& constant_inputs) {
+// Returns the read of what is multiplied by a constant, and the dtype of that; null if the sum is of another form, such
+// as a depthwise convolution, whose constant has no columns of its own.
+std::pair<Expr, DataType> PairedRead(const Tensor& tensor, const std::vector<bool>& constant_inputs) {
+  const ExprNode& sum = *tensor->body;
   if (sum.kind != ExprKind::kReduce || sum.reduce != te::ReduceOp::kSum || sum.dtype != kInt32) return {};
   const Expr& product = sum.operands[0];
   if (product->kind != ExprKind::kBinary || product->binary != te::BinaryOp::kMultiply) return {};
@@ -40,7 +42,10 @@ std::pair<Expr, DataType> PairedRead(const ExprNode& sum, const std::vector<bool
   if (!a || !b) return {};
   if (IsConstantInput(a, constant_inputs)) std::swap(a, b);
   bool fits = a->kind == ExprKind::kRead && !IsConstantInput(a, constant_inputs) && IsConstantInput(b, constant_inputs);
-  return fits ? std::pair(a, b.dtype()) : std::pair(Expr(), DataType());
+  bool has_columns = fits && std::ranges::any_of(tensor->axes, [&](const IndexVar& axis) {
+                       return te::DependsOn(b, axis.id) && !te::DependsOn(a, axis.id);
+                     });
+  return has_columns ? std::pair(a, b.dtype()) : std::pair(Expr(), DataType());
 }
 
 // Returns the axis of the tensor that `read` visits along `depth` alone, one position after the other.
@@ -62,7 +67,7 @@ class DepthPairer {
       : constant_inputs_(constant_inputs), target_(target), pool_(pool) {}
 
   Tensor Run(const Tensor& tensor) {
-    const auto [read, constant] = PairedRead(*tensor->body, constant_inputs_);
+    const auto [read, constant] = PairedRead(tensor, constant_inputs_);
     if (!read) return tensor;
     for (int64_t group = DepthStep(target_, read->dtype, constant); group >= 2; group /= 2) {
       if (std::optional<Tensor> grouped = WithGroups(tensor, read, group)) return *grouped;
@@ -113,7 +118,8 @@ class DepthPairer {
       return read->tensor(at);
     });
     for (const IndexVar& old : sum.axes) extents.push_back(old.extent);
-    extents[depth] = dims[axis];
+    // The sum may read less of the axis than the tensor has.
+    extents[depth] = FloorDiv(sum.axes[depth].extent, group);
     extents.push_back(group);
     return te::ComputeTensor(tensor->name, tensor.dtype(), tensor.dims(), [&](std::span<const Expr> i) {
       return te::Reduce(te::ReduceOp::kSum, extents, [&](std::span<const Expr> r) {

@@ -49,6 +49,7 @@ std::string Describe(const LoopNest& nest) {
     *out += axis.extent.ToString();
   }));
   if (tile.window) absl::StrAppend(&text, ", rows share a window of ", tile.window->extent);
+  if (tile.shared_by_column) text += " by column";
   int64_t strands = tile.Strands(tile.rows), unroll = tile.Unroll(tile.rows);
   if (tile.segments > 1) absl::StrAppend(&text, ", ", tile.segments, " segments");
   if (strands > 1) absl::StrAppend(&text, ", ", strands, " strands");

@@ -18,7 +18,7 @@
 namespace rvm::schedule {
 
 struct Tile {
-  te::Expr broadcast;  // does not depend on the column axis
+  te::Expr broadcast;  // does not depend on the column axis, unless shared_by_column
   // The factor loaded as vectors. A read, except with panels of computed values. May depend on the row axis only if
   // access is kInPlace; the broadcast factor then does not. May be narrower than the sums: converted when it is loaded.
   // With sources: an expression of elements of constants, computed for each vector.
@@ -99,6 +99,9 @@ struct Tile {
     int64_t Reads(int64_t height) const { return (height - 1) * step + extent; }
   };
   std::optional<Window> window;
+  // With a window: the factor that the rows share is a read that varies along the columns, too, and is loaded as
+  // vectors in place of being broadcast: in a depthwise convolution of images with their channels last.
+  bool shared_by_column = false;
 
   int64_t lanes = 1;
   int64_t vectors = 1;

@@ -180,6 +180,7 @@ class TilePlanner {
     bool fills = FillsVectors(nest_.axes[tile.column].extent, tile);
     int rank = PackStored(tile) || Pack(tile) || PackSources(tile) ? (fills ? 3 : 1)
                : ReadInPlace(columns, tile)                        ? 2
+               : ReadByColumn(columns, tile)                       ? 2
                : CopyToPanels(tile)                                ? 1
                                                                    : 0;
     if (rank == 0) return 0;
@@ -389,6 +390,30 @@ class TilePlanner {
     return false;
   }
 
+  // See Tile::shared_by_column. `rows`: the axes that the vectors alone depend on.
+  bool ReadByColumn(std::vector<size_t> rows, Tile& tile) const {
+    Expr shared = NarrowFactor(tile.broadcast);
+    if (!shared) shared = tile.broadcast;
+    if (tile.row || tile.depth_step > 1 || tile.vector->kind != ExprKind::kRead || shared->kind != ExprKind::kRead) {
+      return false;
+    }
+    const size_t column = nest_.axes.size() - 1;
+    const IndexVar& axis = nest_.axes[column];
+    bool fits = te::Stride(tile.vector->operands[0], axis.id) == int64_t{1} &&
+                te::Stride(shared->operands[0], axis.id) == int64_t{1} && axis.extent.is_const() &&
+                (target_.has_masks ? FillsVectors(axis.extent, tile) : axis.extent.constant() >= tile.lanes);
+    std::erase(rows, column);
+    if (!fits || rows.empty()) return false;
+    Tile attempt = tile;
+    attempt.broadcast = shared;
+    attempt.shared_by_column = true;
+    attempt.column = column;
+    attempt.row = RowOf(rows);
+    if (!WindowOf(attempt)) return false;
+    tile = std::move(attempt);
+    return true;
+  }
+
   // Returns whether the four positions of a step lie side by side, as in a copy that PairDepth made.
   bool HasFours(const Tile& tile) const {
     const IndexVar& step = reduce_.axes.back();
@@ -522,7 +547,8 @@ class TilePlanner {
     double least = 0;
     for (int64_t vectors = first; vectors >= last; --vectors) {
       // Sums, one step's vectors and a broadcast must fit the registers.
-      int64_t others = tile.window            ? vectors + tile.window->extent - 1
+      int64_t others = tile.shared_by_column  ? vectors + vectors * tile.window->extent - 1
+                       : tile.window          ? vectors + tile.window->extent - 1
                        : tile.blocks          ? vectors + kRegistersOfBlocks - 1
                        : tile.flips_sign()    ? 2 * vectors
                        : tile.depth_step == 2 ? vectors + kRegistersOfPairs
@@ -544,7 +570,8 @@ class TilePlanner {
       double by_window = !tile.window ? 1
                                       : per_row * static_cast<double>(tile.window->Reads(height)) /
                                             static_cast<double>(tile.window->extent);
-      double loads = 0.5 * (by_row ? by_window + per_row * per_vector : per_vector + per_load * per_row);
+      double per_shared = tile.shared_by_column ? 1 : per_vector;
+      double loads = 0.5 * (by_row ? by_window + per_row * per_shared : per_vector + per_load * per_row);
       double cost = std::max(0.5, loads) + kUnhiddenLoads * loads;
       if (tile.transposed_store) {
         const auto runs = static_cast<double>(VectorRuns(height, tile.lanes).size());

@@ -319,15 +319,21 @@ Values TileEmitter::EmitWindow(Value* row, int64_t height, const Panel& panel, V
     emit();
     e_.CloseScope();
   };
-  Values factors;
-  for (int64_t k = 0; k < extent; ++k) in_window(k, [&] { factors.push_back(f_.EmitBroadcast(I64(k), 1, {row, 0})); });
+  std::vector<Values> factors;  // by position of the window, and by vector where they differ
+  for (int64_t k = 0; k < extent; ++k) {
+    in_window(k, [&] {
+      factors.push_back(t_.shared_by_column ? f_.LoadShared(panel) : Values{f_.EmitBroadcast(I64(k), 1, {row, 0})});
+    });
+  }
   for (int64_t at = 0; at < t_.window->Reads(height); ++at) {
     Values vectors;
     in_window(at, [&] { vectors = f_.LoadVectors(panel); });
     for (int64_t r = std::max<int64_t>((at - extent + step) / step, 0); r < height && r * step <= at; ++r) {
+      const Values& factor = factors[static_cast<size_t>(at - r * step)];
       for (int64_t v = 0; v < t_.vectors; ++v) {
         Value*& sum = sums[static_cast<size_t>(r * t_.vectors + v)];
-        sum = f_.MultiplyAdd(factors[static_cast<size_t>(at - r * step)], vectors[static_cast<size_t>(v)], sum);
+        auto column = static_cast<size_t>(v);
+        sum = f_.MultiplyAdd(factor[t_.shared_by_column ? column : 0], vectors[column], sum);
       }
     }
   }

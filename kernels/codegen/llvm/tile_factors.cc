@@ -129,32 +129,47 @@ Values TileFactors::LoadVectors(const Panel& panel) {
     }
     first = b_.CreateInBoundsGEP(factor_, panel.base, b_.CreateNSWMul(linear, I64(t_.panel())));
   } else {
-    e_.OpenScope();
-    e_.Bind(s_.nest.axes[t_.column], panel.column);
-    first = b_.CreateInBoundsGEP(factor_, e_.pointers.at(t_.vector->tensor.get()), e_.Emit(t_.vector->operands[0]));
-    e_.CloseScope();
+    first = FirstColumn(t_.vector, panel);
   }
+  return LoadColumns(t_.vector.dtype(), first, panel);
+}
+
+Values TileFactors::LoadShared(const Panel& panel) {
+  return LoadColumns(t_.broadcast.dtype(), FirstColumn(t_.broadcast, panel), panel);
+}
+
+// Returns the address of an element in the first column of the panel.
+Value* TileFactors::FirstColumn(const Expr& read, const Panel& panel) {
+  e_.OpenScope();
+  e_.Bind(s_.nest.axes[t_.column], panel.column);
+  Value* first = e_.Address(read.dtype(), e_.pointers.at(read->tensor.get()), e_.Emit(read->operands[0]));
+  e_.CloseScope();
+  return first;
+}
+
+Values TileFactors::LoadColumns(DataType dtype, Value* first, const Panel& panel) {
   Values loaded;
   for (int64_t v = 0; v < t_.vectors; ++v) {
-    Value* address = b_.CreateGEP(factor_, first, I64(v * t_.lanes * t_.column_stride * t_.depth_step));
-    Value* vector =
-        panel.masks.empty() ? LoadVector(address) : LoadMasked(address, panel.masks[static_cast<size_t>(v)]);
-    loaded.push_back(Widen(t_.vector.dtype(), vector));
+    Value* address = e_.Address(dtype, first, I64(v * t_.lanes * t_.column_stride * t_.depth_step));
+    Value* vector = panel.masks.empty() ? LoadVector(dtype, address)
+                                        : LoadMasked(dtype, address, panel.masks[static_cast<size_t>(v)]);
+    loaded.push_back(Widen(dtype, vector));
   }
   return loaded;
 }
 
 // Reads nothing behind the last column.
-Value* TileFactors::LoadVector(Value* address) {
-  llvm::Align align(factor_->getScalarSizeInBits() / 8);
+Value* TileFactors::LoadVector(DataType dtype, Value* address) {
+  llvm::Type* element = e_.MemoryType(dtype);
+  llvm::Align align(static_cast<uint64_t>(dtype.bytes()));
   int64_t stride = t_.column_stride;
-  auto* type = llvm::FixedVectorType::get(factor_, static_cast<unsigned>(t_.lanes * t_.depth_step));
+  auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(t_.lanes * t_.depth_step));
   if (stride == 1) return b_.CreateAlignedLoad(type, address, align);
   Value* vector = llvm::PoisonValue::get(type);
   for (int64_t part = 0; part < stride; ++part) {
     // The last part ends with the last column.
     int64_t begin = part * t_.lanes - (part + 1 == stride ? stride - 1 : 0);
-    Value* next = b_.CreateAlignedLoad(type, b_.CreateGEP(factor_, address, I64(begin)), align);
+    Value* next = b_.CreateAlignedLoad(type, b_.CreateGEP(element, address, I64(begin)), align);
     llvm::SmallVector<int, 16> lanes;
     for (int64_t i = 0; i < t_.lanes; ++i) {
       int64_t at = i * stride;
@@ -167,9 +182,10 @@ Value* TileFactors::LoadVector(Value* address) {
 }
 
 // A vector of columns that lie apart is one of several vectors of neighbours.
-Value* TileFactors::LoadMasked(Value* address, Value* mask) {
-  llvm::Align align(factor_->getScalarSizeInBits() / 8);
-  auto* wide = llvm::FixedVectorType::get(factor_, static_cast<unsigned>(t_.lanes * t_.column_stride * t_.depth_step));
+Value* TileFactors::LoadMasked(DataType dtype, Value* address, Value* mask) {
+  llvm::Align align(static_cast<uint64_t>(dtype.bytes()));
+  auto* wide = llvm::FixedVectorType::get(e_.MemoryType(dtype),
+                                          static_cast<unsigned>(t_.lanes * t_.column_stride * t_.depth_step));
   Value* all = b_.CreateMaskedLoad(wide, address, align, mask, llvm::Constant::getNullValue(wide));
   if (t_.column_stride == 1) return all;
   llvm::SmallVector<int, 16> columns;

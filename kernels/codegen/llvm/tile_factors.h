@@ -36,6 +36,8 @@ class TileFactors {
   Panel BeginPanel(llvm::Value* index, bool loads_vectors = true);
   // Returns the vectors at the bound position of the depth, and of the row if they depend on it.
   Values LoadVectors(const Panel& panel);
+  // Returns the vectors of the factor that the rows share, see Tile::shared_by_column, at the bound position.
+  Values LoadShared(const Panel& panel);
   // Returns the vectors that are computed from constants, at the bound position of the depth.
   Values Expand(const te::Expr& expansion, const Panel& panel);
   // Returns the codes of a product in blocks, as bytes: a byte, or bits of it.
@@ -59,8 +61,10 @@ class TileFactors {
   llvm::Value* Linear(const std::vector<size_t>& axes);
   llvm::Value* SourceBase(const schedule::Tile::Source& source, llvm::Value* panel);
   llvm::Value* LoadSource(const te::ExprNode& read, const Panel& panel, int64_t vector);
-  llvm::Value* LoadVector(llvm::Value* address);
-  llvm::Value* LoadMasked(llvm::Value* address, llvm::Value* mask);
+  llvm::Value* FirstColumn(const te::Expr& read, const Panel& panel);
+  Values LoadColumns(DataType dtype, llvm::Value* first, const Panel& panel);
+  llvm::Value* LoadVector(DataType dtype, llvm::Value* address);
+  llvm::Value* LoadMasked(DataType dtype, llvm::Value* address, llvm::Value* mask);
   llvm::Value* EmitGroup(llvm::Value* k, int64_t positions, int64_t row);
   llvm::Value* FactorAddress(int64_t row);
   llvm::Value* EmitFactor(int64_t row);
