@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/stack_guard.h"
 #include "compiler/ir/walk.h"
+#include "compiler/ops/op_def.h"
 
 namespace rvm::passes {
 
@@ -64,6 +65,8 @@ bool SameExtents(const ir::Type* a, const ir::Type* b) {
   return std::ranges::equal(x->shape.dims, y->shape.dims,
                             [](const Dim& m, const Dim& n) { return CompareDims(m, n) == DimEquality::kEqual; });
 }
+
+bool Broadcasts(const ops::OpDef& op) { return (op.scalar != nullptr && op.inputs.size() == 2) || op.name == "where"; }
 
 const Literal* ConstantOf(const Expr* expr) {
   const auto* constant = DynCast<ir::Constant>(expr);

@@ -20,6 +20,8 @@ const ir::FuncType& TypeOf(const ir::Function& function);
 const ir::TensorType* TensorOf(const ir::Expr* expr);
 // Returns whether both are tensors of provably the same extents.
 bool SameExtents(const ir::Type* a, const ir::Type* b);
+// Returns whether all operands of the operator broadcast to the shape of its result.
+bool Broadcasts(const ops::OpDef& op);
 // Returns the value of a constant; null if `expr` is none.
 const Literal* ConstantOf(const ir::Expr* expr);
 // Nodes in `expr`; where there are more than `limit`, some number above it.

@@ -80,9 +80,6 @@ std::vector<int64_t> Axes(const ir::Call& call) {
   return axes;
 }
 
-// Returns whether all operands of the operator broadcast to the shape of its result.
-bool Broadcasts(const ops::OpDef& op) { return (op.scalar != nullptr && op.inputs.size() == 2) || op.name == "where"; }
-
 bool IsIdentity(const std::vector<int64_t>& axes) {
   for (size_t i = 0; i < axes.size(); ++i) {
     if (axes[i] != static_cast<int64_t>(i)) return false;

@@ -58,6 +58,8 @@ constexpr int64_t kShallowDepth = 64;
 constexpr int64_t kMinDepthToScale = 8;
 // Positions of a window that are emitted one behind the other, each with a register for the factor of its vectors.
 constexpr int64_t kMaxWindow = 7;
+// With channels last, where filters without a window would go through memory.
+constexpr int64_t kMaxWindowByColumn = 11;
 // Registers for what vectors are computed with, beside one for each vector.
 constexpr int64_t kRegistersToExpand = 2;
 // Registers for a step of a product in blocks, beside those for its vectors: a row's bytes, a mask and a product.
@@ -402,16 +404,19 @@ class TilePlanner {
     bool fits = te::Stride(tile.vector->operands[0], axis.id) == int64_t{1} &&
                 te::Stride(shared->operands[0], axis.id) == int64_t{1} && axis.extent.is_const() &&
                 (target_.has_masks ? FillsVectors(axis.extent, tile) : axis.extent.constant() >= tile.lanes);
-    std::erase(rows, column);
-    if (!fits || rows.empty()) return false;
+    if (!fits) return false;
     Tile attempt = tile;
     attempt.broadcast = shared;
     attempt.shared_by_column = true;
     attempt.column = column;
-    attempt.row = RowOf(rows);
-    if (!WindowOf(attempt)) return false;
-    tile = std::move(attempt);
-    return true;
+    // The innermost axis of the image along which windows overlap.
+    for (size_t i = rows.size(); i-- > 0;) {
+      attempt.row = rows[i];
+      if (rows[i] == column || nest_.axes[rows[i]].extent == Dim(1) || !WindowOf(attempt)) continue;
+      tile = std::move(attempt);
+      return true;
+    }
+    return false;
   }
 
   // Returns whether the four positions of a step lie side by side, as in a copy that PairDepth made.
@@ -448,11 +453,12 @@ class TilePlanner {
   std::optional<Tile::Window> WindowOf(const Tile& tile) const {
     if (tile.depth_step > 1 || tile.vector->kind != ExprKind::kRead) return std::nullopt;
     const Expr& place = tile.vector->operands[0];
+    const int64_t most = tile.shared_by_column ? kMaxWindowByColumn : kMaxWindow;
     std::optional<int64_t> by_row = te::Stride(place, nest_.axes[*tile.row].id);
     for (size_t axis = 0; axis < reduce_.axes.size() && by_row; ++axis) {
       const Dim& extent = reduce_.axes[axis].extent;
       std::optional<int64_t> by_step = te::Stride(place, reduce_.axes[axis].id);
-      if (!extent.is_const() || extent.constant() > kMaxWindow || !by_step || *by_step <= 0) continue;
+      if (!extent.is_const() || extent.constant() > most || !by_step || *by_step <= 0) continue;
       int64_t step = *by_row / *by_step;
       if (*by_row % *by_step != 0 || step < 1 || step >= extent.constant()) continue;
       return Tile::Window{axis, step, extent.constant()};

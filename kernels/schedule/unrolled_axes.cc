@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+
 namespace rvm::schedule {
 namespace {
 
@@ -48,11 +50,30 @@ std::vector<Replica> Replicate(te::ExprPool& pool, const IndexVar& axis, const s
   return result;
 }
 
+// Returns the formula of the last tensor, with those of the others, which nothing else reads, in place of reads of
+// them; null if another one is stored or rounded.
+Expr WholeFormula(te::ExprPool& pool, const LoopNest& nest) {
+  absl::flat_hash_map<const te::TensorNode*, Expr> formulas;
+  for (const NestTensor& t : nest.tensors) {
+    te::Rewrite rewrite;
+    for (const ExprNode* node : te::Postorder({t.value})) {
+      auto found = node->kind == ExprKind::kRead ? formulas.find(node->tensor.get()) : formulas.end();
+      if (found != formulas.end()) rewrite.done.emplace(node, found->second);
+    }
+    formulas[t.tensor.get()] = pool.Copy(t.value, rewrite);
+    const bool is_last = &t == &nest.tensors.back();
+    if (is_last) return formulas[t.tensor.get()];
+    if (t.stored || t.tensor.dtype().is_small_float()) return Expr();
+  }
+  return Expr();
+}
+
 }  // namespace
 
 bool UnrollAxes(te::ExprPool& pool, LoopNest& nest) {
-  if (nest.tensors.size() != 1) return false;
-  std::vector<Replica> replicas = {{nest.store_offset, nest.tensors[0].value}};
+  const Expr formula = WholeFormula(pool, nest);
+  if (!formula) return false;
+  std::vector<Replica> replicas = {{nest.store_offset, formula}};
   std::vector<IndexVar> left;
   for (size_t i = 0; i < nest.axes.size(); ++i) {
     const IndexVar& axis = nest.axes[i];
@@ -73,6 +94,8 @@ bool UnrollAxes(te::ExprPool& pool, LoopNest& nest) {
     alone += CountOperations({replica.value});
   }
   if (alone < 2 * CountOperations(values)) return false;
+  nest.tensors = {nest.tensors.back()};
+  nest.tensors[0].value = formula;
   nest.axes = std::move(left);
   nest.replicas = std::move(replicas);
   return true;

@@ -220,7 +220,7 @@ std::vector<Tensor> ComputeConvolution(const ComputeContext& context) {
   Convolution conv = *Describe(context.attrs(), weight.dims(), nullptr, transposed);
   DataType wide = Accumulator(out.dtype);
   bool is_depthwise = !transposed && IsDepthwise(conv, data.dims(), weight.dims());
-  Dims extents;  // the channels of a group, then the extents of the filters
+  Dims extents;  // the channels of a group, then the extents of the filters; or these before the channels
   Dim in_channels = is_depthwise ? Dim(1) : weight.dims()[conv.kernel.axis('I')];
   if (transposed) in_channels = FloorDiv(in_channels, conv.groups);
   Dim out_channels = FloorDiv(out.dims[conv.out.axis('C')], conv.groups);
@@ -237,8 +237,13 @@ std::vector<Tensor> ComputeConvolution(const ComputeContext& context) {
       extents[s + 1] = phases[s].taps;
     }
   }
+  // Sums up innermost what lies side by side: else the taps would compete for the cache, channel by channel.
+  const bool has_channels_last = !transposed && conv.data.axis('C') + 1 == data.rank();
+  if (has_channels_last) std::rotate(extents.begin(), extents.begin() + 1, extents.end());
   Tensor sum =
-      ReduceOver(te::ReduceOp::kSum, wide, dims, extents, [&](std::span<const Expr> o, std::span<const Expr> r) {
+      ReduceOver(te::ReduceOp::kSum, wide, dims, extents, [&](std::span<const Expr> o, std::span<const Expr> steps) {
+        std::vector<Expr> r(steps.begin(), steps.end());
+        if (has_channels_last) std::rotate(r.begin(), r.end() - 1, r.end());
         Expr channel = o[conv.out.axis('C')];
         Expr group =
             conv.groups == 1 ? te::Index(0) : te::Binary(BinaryOp::kFloorDivide, channel, te::DimValue(out_channels));
