@@ -9,8 +9,9 @@
 //  - forwards, into the weights of the product that takes its result;
 //  - from the second operand of a matmul of two computed matrices to the first, if it is one number: the second one,
 //    such as a decoder's keys, is then read as it is.
-// On these ways it passes pooling, if it is along the channels; if it is positive, also relu and maxima; and if it is
-// one number, views, transposes, and matmuls of two computed matrices. Nothing else may use what is between.
+// On these ways it passes pooling, if it is along the channels; if it is positive, also relu and maxima; backwards,
+// transposes; and if it is one number, views, transposes, and matmuls of two computed matrices. Nothing else may use
+// what is between.
 //
 // `nn.batch_norm` with constant statistics is x * s + t, with s and t per channel, computed here. Where s finds no
 // weights, x * s + t replaces the square root and the division.
@@ -197,14 +198,24 @@ Passing AlongChannels(std::string_view op) {
   return op.find("avg_pool") != op.npos ? Passing::kAny : Passing::kNone;
 }
 
-bool Passes(const ir::Call& call, const Scale& scale) {
+// Returns the scale of the operand that scales the result; nullopt if the operator does not commute with scales.
+std::optional<Scale> ScaleBefore(const ir::Call& call, const Scale& scale) {
   const ops::OpDef& op = *ir::OpCallee(&call);
-  if (call.args.size() != 1 || !IsFloat(TensorOf(&call)) || TensorOf(call.args[0]) == nullptr) return false;
-  if (op.is_reshape || op.name == "transpose") return !scale.axis;
+  if (call.args.size() != 1 || !IsFloat(TensorOf(&call)) || TensorOf(call.args[0]) == nullptr) return std::nullopt;
+  if (!scale.axis && (op.is_reshape || op.name == "transpose")) return scale;
+  if (op.is_reshape) return std::nullopt;
+  if (op.name == "transpose") return Scale{AxesOf(call)[static_cast<size_t>(*scale.axis)], scale.factors};
   const Passing passing = AlongChannels(op.name);
-  if (passing == Passing::kNone || (passing == Passing::kPositive && !scale.is_positive())) return false;
+  if (passing == Passing::kNone || (passing == Passing::kPositive && !scale.is_positive())) return std::nullopt;
   bool is_pool = op.name.find("pool") != op.name.npos;
-  return !is_pool || !scale.axis || *scale.axis == static_cast<int64_t>(call.attrs.GetString("layout").find('C'));
+  bool fits = !is_pool || !scale.axis || *scale.axis == static_cast<int64_t>(call.attrs.GetString("layout").find('C'));
+  return fits ? std::optional(scale) : std::nullopt;
+}
+
+// Returns whether a scale along the same axis of both, or by one number, can stand before or behind the call.
+bool Passes(const ir::Call& call, const Scale& scale) {
+  std::optional<Scale> before = ScaleBefore(call, scale);
+  return before && before->axis == scale.axis;
 }
 
 // Stores the elements, each times a factor, which follow each other, or times one factor if `step` is 0. Returns
@@ -421,7 +432,8 @@ class ScaleFolder : public Rewriter {
     }
     if (op == "add" || op == "subtract" || op == "nn.bias_add") return BackwardThroughSum(*binding, scale, chain);
     if (op == "multiply" || op == "divide") return BackwardIntoScale(*binding, scale, chain);
-    return Passes(call, scale) && Backward(*call.args[0], scale, chain);
+    const std::optional<Scale> before = ScaleBefore(call, scale);
+    return before && Backward(*call.args[0], *before, chain);
   }
 
   // Moves a scale backwards into an operand of a matmul of two computed matrices.

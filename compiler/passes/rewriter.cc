@@ -1,6 +1,7 @@
 #include "compiler/passes/rewriter.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "base/check.h"
 #include "base/stack_guard.h"
@@ -64,6 +65,17 @@ bool SameExtents(const ir::Type* a, const ir::Type* b) {
   if (x == nullptr || y == nullptr || !x->shape.is_dims() || !y->shape.is_dims()) return false;
   return std::ranges::equal(x->shape.dims, y->shape.dims,
                             [](const Dim& m, const Dim& n) { return CompareDims(m, n) == DimEquality::kEqual; });
+}
+
+std::vector<int64_t> AxesOf(const ir::Call& transpose) {
+  const auto rank = static_cast<int64_t>(DynCast<ir::TensorType>(transpose.type)->shape.dims.size());
+  std::vector<int64_t> axes;
+  if (transpose.attrs.IsNone("axes")) {
+    for (int64_t i = rank - 1; i >= 0; --i) axes.push_back(i);
+  } else {
+    for (int64_t axis : transpose.attrs.GetInts("axes")) axes.push_back(axis < 0 ? axis + rank : axis);
+  }
+  return axes;
 }
 
 bool Broadcasts(const ops::OpDef& op) { return (op.scalar != nullptr && op.inputs.size() == 2) || op.name == "where"; }

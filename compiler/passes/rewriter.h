@@ -2,6 +2,7 @@
 #ifndef RVM_COMPILER_PASSES_REWRITER_H_
 #define RVM_COMPILER_PASSES_REWRITER_H_
 
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,8 @@ const ir::FuncType& TypeOf(const ir::Function& function);
 const ir::TensorType* TensorOf(const ir::Expr* expr);
 // Returns whether both are tensors of provably the same extents.
 bool SameExtents(const ir::Type* a, const ir::Type* b);
+// Returns the permutation of a transpose: axis `i` of the result is axis `AxesOf(transpose)[i]` of the operand.
+std::vector<int64_t> AxesOf(const ir::Call& transpose);
 // Returns whether all operands of the operator broadcast to the shape of its result.
 bool Broadcasts(const ops::OpDef& op);
 // Returns the value of a constant; null if `expr` is none.

@@ -68,18 +68,6 @@ bool IsWider(DataType wide, DataType narrow) {
   return wide.is_float() ? narrow.is_float() : wide.code == narrow.code;
 }
 
-// Returns the permutation of a transpose: axis `i` of the result is axis `Axes(call)[i]` of the operand.
-std::vector<int64_t> Axes(const ir::Call& call) {
-  const auto rank = static_cast<int64_t>(DynCast<ir::TensorType>(call.type)->shape.dims.size());
-  std::vector<int64_t> axes;
-  if (call.attrs.IsNone("axes")) {
-    for (int64_t i = rank - 1; i >= 0; --i) axes.push_back(i);
-  } else {
-    for (int64_t axis : call.attrs.GetInts("axes")) axes.push_back(axis < 0 ? axis + rank : axis);
-  }
-  return axes;
-}
-
 bool IsIdentity(const std::vector<int64_t>& axes) {
   for (size_t i = 0; i < axes.size(); ++i) {
     if (axes[i] != static_cast<int64_t>(i)) return false;
@@ -213,11 +201,11 @@ class OpSimplifier : public Rewriter {
   }
 
   Expr* SimplifyTranspose(Expr* expr, const ir::Call& call) {
-    std::vector<int64_t> axes = Axes(call);
+    std::vector<int64_t> axes = AxesOf(call);
     Expr* operand = call.args[0];
     const ir::Call* inner = CallOf(operand, "transpose");
     if (inner != nullptr) {
-      std::vector<int64_t> first = Axes(*inner);
+      std::vector<int64_t> first = AxesOf(*inner);
       for (int64_t& axis : axes) axis = first[axis];
       operand = OperandOf(*inner);
     }
@@ -247,7 +235,7 @@ class OpSimplifier : public Rewriter {
     const ir::Call* transpose = CallOf(call.args[1], "transpose");
     if (transpose == nullptr) return expr;
     const std::string& layout = call.attrs.GetString("kernel_layout");
-    const std::vector<int64_t> axes = Axes(*transpose);
+    const std::vector<int64_t> axes = AxesOf(*transpose);
     std::string own = layout;
     for (size_t i = 0; i < axes.size(); ++i) own[static_cast<size_t>(axes[i])] = layout[i];
     std::vector<Expr*> args = call.args;

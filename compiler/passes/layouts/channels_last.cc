@@ -214,22 +214,16 @@ class LayoutChanger : public Rewriter {
   bool MoveTranspose(const ir::Var* var, const ir::Call& call) {
     if (!IsImage(&call)) return false;
     ir::Var* last = LastOf(call.args[0]);
-    if (last != nullptr && IsMoved(call.type, call.args[0]->type, kToLast) && HasAxes(call, kToLast)) {
+    if (last != nullptr && IsMoved(call.type, call.args[0]->type, kToLast) &&
+        std::ranges::equal(AxesOf(call), kToLast)) {
       renamed_[var] = last;
       return true;
     }
     const auto* use = DynCast<ir::VarExpr>(call.args[0]);
-    if (use == nullptr || !HasAxes(call, kToFirst)) return false;
+    if (use == nullptr || !std::ranges::equal(AxesOf(call), kToFirst)) return false;
     auto found = renamed_.find(use->var);
     last_[var] = found == renamed_.end() ? use->var : found->second;
     return false;
-  }
-
-  static bool HasAxes(const ir::Call& call, const std::array<int64_t, 4>& axes) {
-    if (call.attrs.IsNone("axes")) return false;
-    std::vector<int64_t> own = call.attrs.GetInts("axes");
-    for (int64_t& axis : own) axis = axis < 0 ? axis + static_cast<int64_t>(kRank) : axis;
-    return std::ranges::equal(own, axes);
   }
 
   bool MoveSplit(ir::Var* var, Expr* value) {
