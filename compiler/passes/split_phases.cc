@@ -59,7 +59,11 @@ struct Transposed {
   const Literal* filters = nullptr;
   std::vector<Axis> axes;
   int64_t groups = 1;
-  std::string op;  // the ordinary convolution
+  std::string op;      // the ordinary convolution
+  std::string layout;  // of the images: "NCHW", "NHWC" and the like
+  bool has_channels_last() const { return layout.ends_with('C'); }
+  // Returns the number of the axis of space `k`.
+  size_t SpaceAxis(size_t k) const { return k + (has_channels_last() ? 1 : 2); }
 
   bool is_ordinary() const {
     return std::all_of(axes.begin(), axes.end(), [](const Axis& axis) { return axis.count == 1; });
@@ -105,9 +109,10 @@ std::optional<Transposed> Describe(const ir::Call& call) {
   const ir::TensorType *data = TensorOf(call.args[0]), *out = TensorOf(&call);
   bool is_here = attrs.Find(target::kDeviceAttr) == nullptr && DynCast<ir::VarExpr>(call.args[0]) != nullptr;
   if (filters == nullptr || data == nullptr || out == nullptr || !is_here) return std::nullopt;
-  std::string layout = "NC" + letters, out_layout = attrs.GetString("out_layout");
-  if (attrs.GetString("data_layout") != layout || (!out_layout.empty() && out_layout != layout) ||
-      attrs.GetString("kernel_layout") != "IO" + letters) {
+  const std::string out_layout = attrs.GetString("out_layout");
+  conv.layout = attrs.GetString("data_layout");
+  if ((conv.layout != "NC" + letters && conv.layout != "N" + letters + "C") ||
+      (!out_layout.empty() && out_layout != conv.layout) || attrs.GetString("kernel_layout") != "IO" + letters) {
     return std::nullopt;
   }
   conv.filters = &filters->literal;
@@ -117,7 +122,8 @@ std::optional<Transposed> Describe(const ir::Call& call) {
   if (!windows) return std::nullopt;
   size_t parts = 1;
   for (size_t k = 0; k < windows->size(); ++k) {
-    std::optional<Axis> axis = PhasesOf((*windows)[k], data->shape.dims[k + 2], out->shape.dims[k + 2]);
+    std::optional<Axis> axis =
+        PhasesOf((*windows)[k], data->shape.dims[conv.SpaceAxis(k)], out->shape.dims[conv.SpaceAxis(k)]);
     if (!axis) return std::nullopt;
     parts *= axis->phases.size();
     conv.axes.push_back(*std::move(axis));
@@ -182,8 +188,10 @@ class PhaseBuilder {
       for (const Axis& axis : conv_.axes) only.push_back(axis.phases[0]);
       return Convolve(only);
     }
-    std::vector<int64_t> shape = {0, 0};
-    shape.resize(2 + conv_.axes.size(), -3);
+    // Each axis of positions, with its phases behind it, becomes one.
+    std::vector<int64_t> shape(conv_.SpaceAxis(0), 0);
+    shape.resize(conv_.SpaceAxis(conv_.axes.size()), -3);
+    if (conv_.has_channels_last()) shape.push_back(0);
     return Cut(Call("reshape", {Join({})}, {{"newshape", ir::IntList(shape)}}));
   }
 
@@ -193,18 +201,18 @@ class PhaseBuilder {
   }
 
   // Returns the results of the chosen phases of the first axes and of all phases of the others, of shape (N, C,
-  // positions, phases, positions, phases, ...).
+  // positions, phases, positions, phases, ...), or with C last.
   Expr* Join(std::vector<Phases> chosen) {
     if (chosen.size() == conv_.axes.size()) return Spread(Convolve(chosen), chosen);
     std::vector<Expr*> parts;
-    auto axis = static_cast<int64_t>(chosen.size());
+    const auto axis = static_cast<int64_t>(conv_.SpaceAxis(2 * chosen.size()) + 1);  // of these phases
     for (const Phases& phases : conv_.axes[chosen.size()].phases) {
       chosen.push_back(phases);
       parts.push_back(Join(chosen));
       chosen.pop_back();
     }
     if (parts.size() == 1) return parts[0];
-    return Call("concatenate", {at_.Tuple(std::move(parts))}, {{"axis", 2 * axis + 3}});
+    return Call("concatenate", {at_.Tuple(std::move(parts))}, {{"axis", axis}});
   }
 
   Expr* Convolve(const std::vector<Phases>& phases) {
@@ -218,27 +226,33 @@ class PhaseBuilder {
     ir::Attrs attrs = {{"padding", ir::IntList(befores)},
                        {"dilation", ir::IntList(distances)},
                        {"groups", conv_.groups},
+                       {"data_layout", conv_.layout},
                        {"out_dtype", *call_.attrs.Find("out_dtype")}};
     Expr* filters = at_.Constant(FiltersOf(conv_, phases));
     return Call(conv_.op, {at_.Use(ir::Cast<ir::VarExpr>(call_.args[0])->var), filters}, std::move(attrs));
   }
 
-  // (N, C * phases, positions...) with axes for phases, each behind that of its positions.
+  // (N, C * phases, positions...) with axes for phases, each behind that of its positions; or the same with C last.
   Expr* Spread(Expr* sums, const std::vector<Phases>& phases) {
     int64_t first = conv_.groups * conv_.filters->shape()[1], rest = 1;
     for (const Phases& axis : phases) rest *= axis.count;
-    std::vector<int64_t> order = {0, 1};
-    auto axes = static_cast<int64_t>(phases.size());
+    const auto axes = static_cast<int64_t>(phases.size());
+    const int64_t channels = conv_.has_channels_last() ? 1 + axes : 1;
+    // The axes of phases are behind that of the channels.
+    const int64_t space = conv_.has_channels_last() ? 1 : 2 + axes;
+    std::vector<int64_t> order = {0};
+    if (!conv_.has_channels_last()) order.push_back(channels);
     for (int64_t k = 0; k < axes; ++k) {
       // Takes the first part of the axis of channels, then of the phases of all axes from k on.
-      std::vector<int64_t> shape(static_cast<size_t>(k) + 1, 0);
+      std::vector<int64_t> shape(static_cast<size_t>(channels + k), 0);
       shape.insert(shape.end(), {-4, first, rest, -2});
       sums = Call("reshape", {sums}, {{"newshape", ir::IntList(shape)}});
       first = phases[static_cast<size_t>(k)].count;
       rest /= first;
-      order.push_back(2 + axes + k);
-      order.push_back(2 + k);
+      order.push_back(space + k);
+      order.push_back(channels + 1 + k);
     }
+    if (conv_.has_channels_last()) order.push_back(channels);
     return Call("transpose", {sums}, {{"axes", ir::IntList(order)}});
   }
 
@@ -251,7 +265,7 @@ class PhaseBuilder {
       if (!axis.extent.is_const()) return joined;  // of another type than the call
       begin.push_back(0);
       end.push_back(axis.extent.constant());
-      axes.push_back(static_cast<int64_t>(k) + 2);
+      axes.push_back(static_cast<int64_t>(conv_.SpaceAxis(k)));
     }
     if (axes.empty()) return joined;
     return Call("strided_slice", {joined},

@@ -2,10 +2,11 @@
 //
 // Takes and gives A-normal form. Programs with devices stay as they are. Kernels on channels-last images are faster on
 // CPUs: their vectors are full, however narrow the image, and rows of pixels follow one another
-// (docs/decisions/0085-networks-with-channels-last.md). `nn.conv2d` with constant filters on images in NCHW is computed
-// in NHWC, and so is what follows it as far as each step has an equal one in that layout: pooling, elementwise
-// operators, sums along axes, padding, slices, concatenations and splits. A tensor is transposed where it enters these
-// steps, and where another step or a result reads it. Transposes of the program between the layouts are dropped.
+// (docs/decisions/0085-networks-with-channels-last.md). `nn.conv2d` and `nn.conv2d_transpose` with constant filters on
+// images in NCHW are computed in NHWC, and so is what follows it as far as each step has an equal one in that layout:
+// pooling, elementwise operators, sums along axes, padding, slices, concatenations and splits. A tensor is transposed
+// where it enters these steps, and where another step or a result reads it. Transposes of the program between the
+// layouts are dropped.
 //
 // A function stays as it is if its convolutions are few, or would leave lanes idle, or are little beside the transposes
 // that they need.
@@ -50,6 +51,8 @@ constexpr int64_t kMinConvolutions = 4;
 constexpr double kMinMultiplications = 200;
 // Lanes that compute, with those that are idle because channels are no multiple of a vector's, for each that is needed.
 constexpr double kMaxLanes = 1.2;
+
+bool IsConvolution(std::string_view op) { return op == "nn.conv2d" || op == "nn.conv2d_transpose"; }
 
 bool IsImage(const Expr* expr) { return TensorOf(expr) != nullptr && TensorOf(expr)->shape.dims.size() == kRank; }
 
@@ -129,8 +132,11 @@ class LayoutChanger : public Rewriter {
   // Adds up the work of a convolution that has been moved. An extent that is not known counts as 1.
   void Count(const ir::Call& conv) {
     const Dims& out = TensorOf(&conv)->shape.dims;
+    // Each element of the smaller image meets all filters.
+    const bool is_transposed = ir::OpCallee(&conv)->name == "nn.conv2d_transpose";
+    const Dims& positions = is_transposed ? TensorOf(conv.args[0])->shape.dims : out;
     double work = static_cast<double>(ConstantOf(conv.args[1])->num_elements());
-    for (size_t axis : {2, 3}) work *= static_cast<double>(out[axis].AsConst().value_or(1));
+    for (size_t axis : {2, 3}) work *= static_cast<double>(positions[axis].AsConst().value_or(1));
     const int64_t channels = out[1].constant(), padded = (channels + kMinChannels - 1) / kMinChannels * kMinChannels;
     ++num_convolutions_;
     needed_lanes_ += work;
@@ -194,7 +200,7 @@ class LayoutChanger : public Rewriter {
     if (moved == nullptr) return false;
     if (IsMoved(moved->type, call.type, kToLast)) {
       Define(var, moved, span);
-      if (op == "nn.conv2d") Count(call);
+      if (IsConvolution(op)) Count(call);
       return true;
     }
     // Sums over the pixels of each channel have no layout.
@@ -252,7 +258,7 @@ class LayoutChanger : public Rewriter {
   // Returns the call in the other layout; null if there is none.
   Expr* Moved(const ir::Call& call) {
     const ops::OpDef& op = *ir::OpCallee(&call);
-    if (op.name == "nn.conv2d") return Convolution(call);
+    if (IsConvolution(op.name)) return Convolution(call);
     if (op.name == "concatenate") return Concatenation(call);
     if (!HasLast(call.args)) return nullptr;
     if (Broadcasts(op)) return IsImage(&call) ? OfOperands(call, true) : nullptr;
@@ -307,7 +313,7 @@ class LayoutChanger : public Rewriter {
     }
     const std::string out_layout = call.attrs.GetString("out_layout");
     const int64_t groups = call.attrs.GetInt("groups");
-    const bool is_depthwise = data->shape.dims[1] == Dim(groups);
+    const bool is_depthwise = ir::OpCallee(&call)->name == "nn.conv2d" && data->shape.dims[1] == Dim(groups);
     const bool fits = call.attrs.GetString("data_layout") == "NCHW" && (out_layout.empty() || out_layout == "NCHW") &&
                       out->shape.dims[1].AsConst().value_or(0) >= kMinChannels && (groups == 1 || is_depthwise);
     if (!fits) return nullptr;
