@@ -29,6 +29,7 @@ from batching import compare as batching  # noqa: E402
 from bert import compare as bert  # noqa: E402
 from blocks import compare as blocks  # noqa: E402
 from control import compare as control  # noqa: E402
+from formats import compare as formats  # noqa: E402
 from gpu import pack  # noqa: E402
 from gradients import compare as gradients  # noqa: E402
 from language import compare as language  # noqa: E402
@@ -195,7 +196,7 @@ def memory(folder):
 # By the name that chooses it on the command line.
 TABLES = {"models": models, "vm": programs, "share": share, "load": load_time.table, "memory": memory,
           "kernels": kernels, "operators": operators.table, "gradients": gradients.table, "threads": python_threads.table, "calls": python_calls.table,
-          "vision": vision.table, "blocks": blocks.table, "quantised": quantised.table, "recurrent": recurrent.table, "batching": batching.table, "bert": bert.table, "compile": compile_models.table,
+          "vision": vision.table, "blocks": blocks.table, "formats": formats.table, "quantised": quantised.table, "recurrent": recurrent.table, "batching": batching.table, "bert": bert.table, "compile": compile_models.table,
           "control": control.table, "language": language.table}
 
 
