@@ -75,12 +75,22 @@ bool IsMoved(const ir::Type* type, const ir::Type* before, const std::array<int6
   return true;
 }
 
+int64_t NumConvolutions(const Expr* body) {
+  int64_t count = 0;
+  for (; body->expr_kind == ir::ExprKind::kLet; body = Cast<ir::Let>(body)->body) {
+    const Expr* value = Cast<ir::Let>(body)->value;
+    count += ir::OpCallee(value) != nullptr && IsConvolution(ir::OpCallee(value)->name);
+  }
+  return count + (ir::OpCallee(body) != nullptr && IsConvolution(ir::OpCallee(body)->name));
+}
+
 class LayoutChanger : public Rewriter {
  public:
   using Rewriter::Rewriter;
 
   // Returns the body of a function with other layouts, or the body itself.
   Expr* Run(Expr* body) {
+    if (NumConvolutions(body) < kMinConvolutions) return body;
     Expr* rest = body;
     for (; rest->expr_kind == ir::ExprKind::kLet; rest = Cast<ir::Let>(rest)->body) {
       const auto& let = *Cast<ir::Let>(rest);
@@ -271,9 +281,9 @@ class LayoutChanger : public Rewriter {
         "nn.max_pool2d",          "nn.avg_pool2d",          "nn.global_max_pool2d", "nn.global_avg_pool2d",
         "nn.adaptive_max_pool2d", "nn.adaptive_avg_pool2d", "image.resize2d",       "nn.upsampling"};
     const auto is_one_of = [&](auto& names) { return std::ranges::find(names, op.name) != std::end(names); };
-    if (op.name == "take" && call.attrs.GetInt("batch_dims") != 0) return nullptr;
-    if (is_one_of(kAlongAxis)) return WithAxis(call);
     if (is_one_of(kAlongAxes)) return WithAxes(call);
+    if (!IsImage(&call) || (op.name == "take" && call.attrs.GetInt("batch_dims") != 0)) return nullptr;
+    if (is_one_of(kAlongAxis)) return WithAxis(call);
     if (op.name == "nn.pad") return Pad(call);
     if (op.name == "strided_slice") return Slice(call);
     const ir::AttrValue* out = call.attrs.Find("out_layout");
