@@ -30,6 +30,9 @@ constexpr int64_t kColumnBlock = 256;
 // Rows of a column reduction that are folded per iteration.
 constexpr int64_t kRowsAtOnce = 8;
 constexpr int64_t kShortReduction = 16;
+// Units of work of a product, which threads share, if it has so many rows; tiles of rows in a part of them.
+constexpr int64_t kMinUnits = 16;
+constexpr int64_t kMinTilesOfPart = 2;
 
 // Returns whether reducing many columns side by side reads memory in better order than one by one.
 bool ReducesByColumns(const LoopNest& nest) {
@@ -85,6 +88,24 @@ bool PlanDirectly(Schedule& schedule, LoopNest& nest) {
   return true;
 }
 
+// Returns the extent where each that is not known is 1: the least that a nest is planned for.
+int64_t LeastOf(const Dim& extent) {
+  return EvaluateDim(extent, [](const Dim&) -> std::optional<int64_t> { return 1; }).value_or(1);
+}
+
+// Returns the number of parts of the rows, see Tile::row_parts.
+int64_t RowParts(const LoopNest& nest) {
+  const Tile& tile = *nest.tile;
+  if (!tile.row || tile.few) return 1;
+  const int64_t at_once = tile.panel() * tile.panels_at_once;
+  int64_t units = (LeastOf(nest.axes[tile.column].extent) + at_once - 1) / at_once;
+  for (const std::vector<size_t>& axes : {tile.outer, tile.inner}) {
+    for (size_t axis : axes) units *= LeastOf(nest.axes[axis].extent);
+  }
+  const int64_t most = LeastOf(nest.axes[*tile.row].extent) / (tile.rows * kMinTilesOfPart);
+  return std::clamp<int64_t>(kMinUnits / std::max<int64_t>(units, 1), 1, std::max<int64_t>(most, 1));
+}
+
 // Plans the copy of a factor: in square blocks, if nothing that it reads lies along the axis of the stores.
 LoopNest Copying(LoopNest nest) {
   for (const ExprNode* node : te::Postorder(Values(nest))) {
@@ -131,6 +152,7 @@ void PlanForCpu(Schedule& schedule) {
       }
       if (nest.tile) {
         nest.form = NestForm::kTiles;
+        nest.tile->row_parts = RowParts(nest);
         bool copies = !nest.tile->few || !nest.tile->few->always();
         if (copies && nest.tile->access == Tile::Access::kPanels && !nest.tile->is_packed()) {
           nests.push_back(Copying(MakePanels(schedule, nest)));

@@ -42,6 +42,7 @@ std::string Describe(const LoopNest& nest) {
   if (tile.masked || tile.overlaps) text += tile.masked ? ", masked" : ", overlapping";
   if (tile.column_stride > 1) absl::StrAppend(&text, ", columns ", tile.column_stride, " apart");
   if (tile.row_panels) text += ", rows from panels";
+  if (tile.row_parts > 1) absl::StrAppend(&text, ", rows in ", tile.row_parts, " parts");
   if (tile.panels_at_once > 1) absl::StrAppend(&text, ", ", tile.panels_at_once, " panels at once");
   if (!tile.outer.empty()) absl::StrAppend(&text, ", outer ", AxisNames(nest, tile.outer));
   if (!tile.inner.empty()) absl::StrAppend(&text, ", inner ", AxisNames(nest, tile.inner));

@@ -121,11 +121,12 @@ TEST(ScheduleTest, ColumnsOfRows) {
 
 TEST(ScheduleTest, ProductsByOperand) {
   EXPECT_EQ(Text(Product(64, 96, 80, false), {}, kWide),
-            "tiles 64x96: product [8x3 vectors of 16 in place, depth 80, unrolled 2]");
+            "tiles 64x96: product [8x3 vectors of 16 in place, rows in 4 parts, depth 80, unrolled 2]");
   EXPECT_EQ(Text(Product(64, 90, 80, false), {}, kWide),
-            "tiles 64x90: product [8x3 vectors of 16 in place, overlapping, depth 80, unrolled 2]");
+            "tiles 64x90: product [8x3 vectors of 16 in place, overlapping, rows in 4 parts, depth 80, unrolled 2]");
   EXPECT_EQ(Text(Product(64, 96, 80, true), {}, kWide),
-            "transposed 2x80x48: panels; tiles 64x96: product [8x3 vectors of 16 from panels, depth 80, unrolled 2]");
+            "transposed 2x80x48: panels; tiles 64x96: product [8x3 vectors of 16 from panels, rows in 4 parts, depth "
+            "80, unrolled 2]");
   // One row: no copy of the matrix pays.
   EXPECT_EQ(Text(Product(1, 96, 80, false), {}, kWide),
             "tiles 96: product [1x6 vectors of 16 in place, depth 80, 2 strands, unrolled 4]");
@@ -138,21 +139,23 @@ TEST(ScheduleTest, ProductsByOperand) {
 // The last panel ends with the last column.
 TEST(ScheduleTest, PanelsOverlap) {
   EXPECT_EQ(Text(Product(64, 90, 80, true), {}, kWide),
-            "transposed 2x80x48: panels; tiles 64x90: product [8x3 vectors of 16 from panels, overlapping, depth 80, "
+            "transposed 2x80x48: panels; tiles 64x90: product [8x3 vectors of 16 from panels, overlapping, rows in 4 "
+            "parts, depth 80, "
             "unrolled 2]");
 }
 
 TEST(ScheduleTest, RowsThatShareCacheSetsAreFew) {
   EXPECT_EQ(Text(Product(64, 512, 1024, false), {}, kWide),
-            "tiles 64x512: product [6x4 vectors of 16 in place, depth 1024, unrolled 2]");
+            "tiles 64x512: product [6x4 vectors of 16 in place, rows in 2 parts, depth 1024, unrolled 2]");
 }
 
 TEST(ScheduleTest, ManyRowsPayForACopyIntoPanels) {
   EXPECT_EQ(Text(Product(512, 512, 1024, false), {}, kWide),
-            "loops 8x1024x64: panels; tiles 512x512: product [6x4 vectors of 16 from panels, depth 1024, unrolled 2]");
+            "loops 8x1024x64: panels; tiles 512x512: product [6x4 vectors of 16 from panels, rows in 2 parts, depth "
+            "1024, unrolled 2]");
   // Few products: the copy is a large part of them.
   EXPECT_EQ(Text(Product(512, 512, 32, false), {}, kWide),
-            "tiles 512x512: product [6x4 vectors of 16 in place, depth 32, unrolled 2]");
+            "tiles 512x512: product [6x4 vectors of 16 in place, rows in 2 parts, depth 32, unrolled 2]");
 }
 
 struct ConvolutionShape {
@@ -225,8 +228,9 @@ TEST(ScheduleTest, PairsOfBytesAreWidenedOnce) {
     });
     return Text({"product", {a, b}, {c}}, {false, true}, target);
   };
-  EXPECT_EQ(text(16), "tiles 24x16: product [6x2 vectors of 8 packed, depth 64, unrolled 4]");
-  EXPECT_EQ(text(32), "loops 1536: a; tiles 24x32: product [6x2 vectors of 8 packed, depth 64, unrolled 4]");
+  EXPECT_EQ(text(16), "tiles 24x16: product [6x2 vectors of 8 packed, rows in 2 parts, depth 64, unrolled 4]");
+  EXPECT_EQ(text(32),
+            "loops 1536: a; tiles 24x32: product [6x2 vectors of 8 packed, rows in 2 parts, depth 64, unrolled 4]");
   // A product takes a register before it is added.
   EXPECT_EQ(text(8), "tiles 24x8: product [12x1 vectors of 8 packed, depth 64, unrolled 4]");
 }

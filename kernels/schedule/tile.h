@@ -78,7 +78,7 @@ struct Tile {
   size_t column = 0;          // vectorised
   std::optional<size_t> row;  // none: the tile has one row
   // Loops around the tile, outermost first: those both factors depend on, the panels, then those of the broadcast
-  // factor alone. All of them together are the units of work that threads share.
+  // factor alone. All of them together, with parts of the rows, are the units of work that threads share.
   std::vector<size_t> outer, inner;
 
   // The broadcast factor is read from a copy by tiles, in which the rows of a tile are side by side: it is then a read
@@ -109,6 +109,8 @@ struct Tile {
   // Panels of a unit of work, which are computed side by side for one tile of rows after the other: few columns of many
   // rows would be stored in short pieces that lie far apart.
   int64_t panels_at_once = 1;
+  // Parts that the tiles of rows are divided into, each a unit of work, where there are too few others for threads.
+  int64_t row_parts = 1;
   int64_t inner_depth = 0;  // steps of the innermost depth axis; 0: not known before the kernel runs
   // True for sliding windows: a row reads at one step what another row reads at a later one. Do not unroll: LLVM would
   // keep the shared load in a register and spill accumulators.

@@ -76,6 +76,7 @@ class TileEmitter {
   void EmitFewRows(Value* block);
   Value* EmitDot(Value* row, Value* column);
   void EmitUnit(Value* unit);
+  std::pair<Value*, Value*> PartOfRows(const Dim& in_part, Value* count);
   Value* TakeAxis(const IndexVar& axis, Value* rest);
   int64_t CostOfSums(size_t axis) const;
   // Returns the number of sums of a tile, by rows of vectors.
@@ -96,7 +97,8 @@ class TileEmitter {
   Dim columns_, panels_, rows_ = 1;
   int64_t buffer_rows_;
   llvm::AllocaInst* buffer_ = nullptr;
-  int64_t segment_ = 0;  // the first of those that the strands sum up
+  Value* part_ = nullptr;  // of the rows, with parts
+  int64_t segment_ = 0;    // the first of those that the strands sum up
 };
 
 // Returns the cost of one iteration of a depth axis, for loops that poll: sums of vectors, many of them at once. Axis
@@ -623,7 +625,9 @@ void TileEmitter::EmitManyRows(Value* block) {
     if (tiles == 0) return;
     heights.push_back(low);
     if (higher > 0) heights.push_back(low + 1);
-    EmitStoppableLoop(b_, {I64(0), I64(tiles), tiles}, s_.cancel, cost, {}, [&](Value* tile, const Values&) -> Values {
+    const int64_t in_part = (tiles + t_.row_parts - 1) / t_.row_parts;
+    const auto [first, end] = PartOfRows(in_part, I64(tiles));
+    EmitStoppableLoop(b_, {first, end, in_part}, s_.cancel, cost, {}, [&](Value* tile, const Values&) -> Values {
       Value* before = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, tile, I64(higher));
       Value* row = b_.CreateNSWAdd(b_.CreateNSWMul(tile, I64(low)), before);
       Value* height = I64(low);
@@ -636,12 +640,23 @@ void TileEmitter::EmitManyRows(Value* block) {
   }
   for (int64_t height = 1; height <= t_.rows; ++height) heights.push_back(height);
   Value* rows = e_.EmitExtent(rows_);
-  LoopRange range{I64(0), rows, rows_, t_.rows};
+  const Dim in_part = FloorDiv(rows_ + (t_.rows * t_.row_parts - 1), t_.rows * t_.row_parts) * t_.rows;
+  const auto [first, end] = PartOfRows(in_part, rows);
+  LoopRange range{first, end, in_part, t_.rows};
   EmitStoppableLoop(b_, range, s_.cancel, cost, {}, [&](Value* row, const Values&) -> Values {
     Value* height = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWSub(rows, row), I64(t_.rows));
     EmitTiles(row, height, heights, block);
     return {};
   });
+}
+
+// Returns the range of the unit's part of `count` rows or tiles, of which a part has `in_part`.
+std::pair<Value*, Value*> TileEmitter::PartOfRows(const Dim& in_part, Value* count) {
+  if (t_.row_parts == 1) return {I64(0), count};
+  Value* first = b_.CreateNSWMul(part_, e_.EmitExtent(in_part));
+  first = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, first, count);
+  Value* end = b_.CreateNSWAdd(first, e_.EmitExtent(in_part));
+  return {first, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, count)};
 }
 
 // Binds an axis to its share of the number of a position; gives the rest.
@@ -653,6 +668,10 @@ Value* TileEmitter::TakeAxis(const IndexVar& axis, Value* rest) {
 
 void TileEmitter::EmitUnit(Value* unit) {
   Value* rest = unit;
+  if (t_.row_parts > 1) {
+    part_ = b_.CreateURem(rest, I64(t_.row_parts));
+    rest = b_.CreateUDiv(rest, I64(t_.row_parts));
+  }
   for (size_t i = t_.inner.size(); i-- > 0;) rest = TakeAxis(s_.nest.axes[t_.inner[i]], rest);
   Value* block = rest;
   if (!t_.outer.empty()) {
@@ -668,7 +687,7 @@ Dim TileEmitter::Run() {
   llvm::IRBuilder<> at_entry(&entry, entry.begin());
   buffer_ = at_entry.CreateAlloca(element_, at_entry.getInt64(static_cast<uint64_t>(buffer_rows_ * t_.panel())));
   buffer_->setAlignment(llvm::Align(64));
-  Dim units = Blocks();
+  Dim units = Blocks() * t_.row_parts;
   for (const std::vector<size_t>& axes : {t_.outer, t_.inner}) {
     for (size_t axis : axes) units = units * s_.nest.axes[axis].extent;
   }
@@ -678,8 +697,8 @@ Dim TileEmitter::Run() {
     begin = b_.CreateNSWMul(begin, row);
     end = b_.CreateNSWMul(end, row);
   }
-  int64_t cost =
-      schedule::CostOfIterations(CostOfSums(static_cast<size_t>(-1)), FloorDiv(rows_ + (t_.rows - 1), t_.rows));
+  int64_t cost = schedule::CostOfIterations(CostOfSums(static_cast<size_t>(-1)),
+                                            FloorDiv(rows_ + (t_.rows * t_.row_parts - 1), t_.rows * t_.row_parts));
   EmitStoppableLoop(b_, {begin, end, units}, s_.cancel, cost, {}, [&](Value* unit, const Values&) -> Values {
     e_.OpenScope();
     EmitUnit(unit);
