@@ -317,6 +317,9 @@ class Models(relayvm.TestCase):
         path = self.unpack("dense.saved", **{"variables/variables.index": None, "variables/variables.data-00000-of-00001": None})
         self.fails(path, "variables/variables.index", "No such file")
 
+    def test_names_of_any_bytes_are_shown(self):
+        self.fails(self.graph(X, node("y", "Relu", b"\xff\x1bx")), "node `y` has the input `\\xff\\x1bx`, which no node of its graph gives")
+
     def test_a_damaged_checkpoint(self):
         index = bytes(self.models["dense.saved"]["file"]["variables/variables.index"])
         path = self.unpack("dense.saved", **{"variables/variables.index": index[:-1]})

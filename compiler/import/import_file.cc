@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "base/abseil.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "compiler/import/checkpoint/import.h"
 #include "compiler/import/darknet/import.h"
 #include "compiler/import/keras/import.h"
@@ -149,7 +150,12 @@ void UseWeights(FileBytes weights, ImportOptions& options) {
 }
 
 absl::StatusOr<ImportedModel> ImportBytes(const Format& format, const FileBytes& file, const ImportOptions& options) {
-  if (options.signatures.empty() || format.has_signatures) return format.import(file, options);
+  if (options.signatures.empty() || format.has_signatures) {
+    absl::StatusOr<ImportedModel> model = format.import(file, options);
+    if (model.ok()) return model;
+    // Names in a model may be any bytes.
+    return absl::Status(model.status().code(), ReadableText(std::string(model.status().message())));
+  }
   return absl::InvalidArgumentError(absl::StrCat("signature `", options.signatures[0], "`: models of the format ",
                                                  Abseil(format.name), " have no signatures to choose from"));
 }
