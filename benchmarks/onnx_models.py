@@ -35,6 +35,20 @@ def least_of(function, runs):
     return min(times)
 
 
+def execute(executable, feed, threads=1, repeat=1):
+    """The result, and the seconds of the fastest run, of two or more."""
+    prefix, arguments = executable.removesuffix(".rvm"), []
+    for name, array in feed.items():
+        np.save(f"{prefix}.{name}.npy", array)
+        arguments.append(f"@{prefix}.{name}.npy")
+    out = f"{prefix}.out.npy"
+    done = relayvm.run(relayvm.RUNTIME, executable, "--threads", threads, "--repeat", repeat, "--out", out, *arguments)
+    if done.returncode != 0:
+        raise relayvm.ToolError(f"{executable}: {done.stderr}")
+    found = re.search(r"least ([0-9.]+) ms", done.stderr)
+    return np.load(out), float(found.group(1)) / 1e3 if found else float("nan")
+
+
 class Model:
     """A model of one result in `folder`, saved and compiled. `flags`: more flags of the compiler."""
 
@@ -49,17 +63,8 @@ class Model:
         self.compile_seconds = time.perf_counter() - began
 
     def run(self, feed, threads, repeat=1):
-        """The result, and the seconds of the fastest run, of two or more."""
-        arguments = []
-        for name, array in feed.items():
-            np.save(f"{self.prefix}.{name}.npy", array)
-            arguments.append(f"@{self.prefix}.{name}.npy")
-        out = f"{self.prefix}.out.npy"
-        done = relayvm.run(relayvm.RUNTIME, self.executable, "--threads", threads, "--repeat", repeat, "--out", out, *arguments)
-        if done.returncode != 0:
-            raise relayvm.ToolError(f"{self.name}: {done.stderr}")
-        found = re.search(r"least ([0-9.]+) ms", done.stderr)
-        return np.load(out), float(found.group(1)) / 1e3 if found else float("nan")
+        """As `execute`."""
+        return execute(self.executable, feed, threads, repeat)
 
     def check(self, session, feed, threads, tolerance):
         """The largest difference between the results of both sides, of the largest element."""

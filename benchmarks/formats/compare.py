@@ -20,15 +20,6 @@ ROUNDS, RUNS = 5, 4
 TOLERANCE = 1e-3  # of the largest element of the result
 
 
-def execute(executable, image, repeat):
-    """The result, and the seconds of the fastest run, of two or more."""
-    np.save(f"{executable}.x.npy", image)
-    done = relayvm.run(relayvm.RUNTIME, executable, "--repeat", repeat, "--out", f"{executable}.y.npy", f"@{executable}.x.npy")
-    if done.returncode != 0:
-        raise relayvm.ToolError(done.stderr)
-    return np.load(f"{executable}.y.npy"), float(re.search(r"least ([0-9.]+) ms", done.stderr).group(1)) / 1e3
-
-
 def table(folder):
     try:
         import onnxruntime  # noqa: F401
@@ -51,14 +42,14 @@ def table(folder):
         error, times, theirs = 0, dict.fromkeys(FRONTS, float("inf")), float("inf")
         for front, executable in executables.items():
             relayvm.must(relayvm.COMPILER, "compile", f"{folder}/{name}.{front}", "-o", executable)
-            error = max(error, np.abs(execute(executable, image, 2)[0] - classes).max() / np.abs(classes).max())
+            error = max(error, np.abs(onnx_models.execute(executable, {"x": image})[0] - classes).max() / np.abs(classes).max())
         if not error <= TOLERANCE:
             raise AssertionError(f"{name}: the results differ by {error:.2g} of the largest; expected {TOLERANCE} or less")
         for _ in range(ROUNDS):
             theirs = min(theirs, onnx_models.least_of(lambda: session.run(None, feed), RUNS))
             time.sleep(onnx_models.SPINNING)
             for front, executable in executables.items():
-                times[front] = min(times[front], execute(executable, image, RUNS)[1])
+                times[front] = min(times[front], onnx_models.execute(executable, {"x": image}, repeat=RUNS)[1])
         slowest = max(times.values()) / times["onnx"]
         most = max(most, slowest)
         text += (f"| {name} | {theirs * 1e3:.2f} | {' | '.join(f'{times[front] * 1e3:.2f}' for front in FRONTS)} | {slowest:.2f} | "

@@ -10,15 +10,14 @@ import sys
 
 import numpy as np
 
+FORMATS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "tests/formats")
 SIZES = {"MobileNet": 224, "MobileNetV2": 224, "MobileNetV3Small": 224, "EfficientNetB0": 224, "ResNet50": 224, "DenseNet121": 224,
          "InceptionV3": 299, "Xception": 299}
 
 
 def tensorflow(folder, name):
     import keras
-    import tensorflow as tf
-    import tf2onnx
-    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+    import keras_files
 
     random = np.random.default_rng(0)
     shape = (1, SIZES[name], SIZES[name], 3)
@@ -31,33 +30,14 @@ def tensorflow(folder, name):
     model = keras.Model(inputs, network(inputs))
     image = random.uniform(-1, 1, shape).astype(np.float32)
     path = os.path.join(folder, name)
-    model.save(f"{path}.keras")
-    model.export(f"{path}.saved", verbose=False)
-    with open(f"{path}.tflite", "wb") as file:
-        file.write(tf.lite.TFLiteConverter.from_keras_model(model).convert())
-    function = tf.function(lambda x: model(x, training=False)).get_concrete_function(tf.TensorSpec(shape, name="x"))
-    frozen = convert_variables_to_constants_v2(function)
-    graph = frozen.graph.as_graph_def()
-    with open(f"{path}.pb", "wb") as file:
-        file.write(graph.SerializeToString())
-    with tf.Graph().as_default() as converted:
-        tf.import_graph_def(graph, name="")
-        names = [[tensor.name for tensor in tensors] for tensors in (frozen.inputs, frozen.outputs)]
-        proto = tf2onnx.tfonnx.process_tf_graph(converted, input_names=names[0], output_names=names[1], opset=17)
-        with open(f"{path}.onnx", "wb") as file:
-            file.write(tf2onnx.optimizer.optimize_graph(proto).make_model(name).SerializeToString())
+    keras_files.save(model, path, f"{path}.saved")
     np.savez(f"{path}.npz", image=image, classes=model(image).numpy())
 
 
 def stablehlo(folder, name):
-    import jax
-    import keras
+    import keras_files
 
-    path = os.path.join(folder, name)
-    model = keras.models.load_model(f"{path}.keras")
-    exported = jax.export.export(jax.jit(lambda x: model(x, training=False)))(jax.ShapeDtypeStruct((1, SIZES[name], SIZES[name], 3), np.float32))
-    with open(f"{path}.mlirbc", "wb") as file:
-        file.write(exported.mlir_module_serialized)
+    keras_files.save_stablehlo(os.path.join(folder, name))
 
 
 def main():
@@ -65,7 +45,7 @@ def main():
         return globals()[sys.argv[1]](*sys.argv[2:])
     for name in sys.argv[2:]:
         for step, backend in (("tensorflow", "tensorflow"), ("stablehlo", "jax")):
-            environment = {**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+            environment = {**os.environ, "PYTHONPATH": FORMATS, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
             subprocess.run([sys.executable, __file__, step, sys.argv[1], name], check=True, env=environment)
 
 

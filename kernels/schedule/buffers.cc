@@ -76,7 +76,10 @@ void PlanWorkspace(Schedule& schedule) {
     for (const NestTensor& t : schedule.nests[n].tensors) {
       if (!t.stored || schedule.buffers.contains(t.tensor.get()) || schedule.IsLocal(t.tensor)) continue;
       Dim bytes = t.tensor.dtype().bytes(), units = 1;
-      for (const Dim& dim : t.tensor.dims()) (dim.is_const() ? bytes : units) = (dim.is_const() ? bytes : units) * dim;
+      for (const Dim& dim : t.tensor.dims()) {
+        Dim& factor = dim.is_const() ? bytes : units;
+        factor = factor * dim;
+      }
       size_t last = end - 1;
       for (size_t later = end; later < schedule.nests.size(); ++later) {
         if (Reads(schedule.nests[later], *t.tensor)) last = later;

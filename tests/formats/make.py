@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 
+import keras_files
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -33,9 +34,6 @@ def keras_network(keras):
 
 def tensorflow(folder):
     import keras
-    import tensorflow as tf
-    import tf2onnx
-    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     random = np.random.default_rng(7)
     model = keras_network(keras)
@@ -43,34 +41,13 @@ def tensorflow(folder):
         low, high = (0.5, 1.5) if "variance" in variable.path or "gamma" in variable.path else (-0.5, 0.5)
         variable.assign(random.uniform(low, high, variable.shape))
     images = random.uniform(-1, 1, (2, SIZE, SIZE, 3)).astype(np.float32)
-    model.save(f"{folder}/network.keras")
+    keras_files.save(model, f"{folder}/network", f"{folder}/saved")
     model.save(f"{folder}/network.h5")
-    model.export(f"{folder}/saved", verbose=False)
-    with open(f"{folder}/network.tflite", "wb") as file:
-        file.write(tf.lite.TFLiteConverter.from_keras_model(model).convert())
-    function = tf.function(lambda image: model(image, training=False)).get_concrete_function(tf.TensorSpec([None, SIZE, SIZE, 3], name="image"))
-    frozen = convert_variables_to_constants_v2(function)
-    with open(f"{folder}/network.pb", "wb") as file:
-        file.write(frozen.graph.as_graph_def().SerializeToString())
-    with tf.Graph().as_default() as graph:
-        tf.import_graph_def(frozen.graph.as_graph_def(), name="")
-        names = [[tensor.name for tensor in tensors] for tensors in (frozen.inputs, frozen.outputs)]
-        proto = tf2onnx.tfonnx.process_tf_graph(graph, input_names=names[0], output_names=names[1], opset=17).make_model("network")
-        with open(f"{folder}/network.onnx", "wb") as file:
-            file.write(proto.SerializeToString())
     np.savez(f"{folder}/values.npz", images=images, classes=model(images).numpy())
 
 
 def stablehlo(folder):
-    import jax
-    import keras
-
-    model = keras.models.load_model(f"{folder}/network.keras")
-    batch, = jax.export.symbolic_shape("b")
-    images = jax.ShapeDtypeStruct((batch, SIZE, SIZE, 3), np.float32)
-    exported = jax.export.export(jax.jit(lambda image: model(image, training=False)))(images)
-    with open(f"{folder}/network.mlirbc", "wb") as file:
-        file.write(exported.mlir_module_serialized)
+    keras_files.save_stablehlo(f"{folder}/network")
 
 
 def torch(folder):

@@ -123,16 +123,11 @@ absl::StatusOr<FileBytes> Checkpoint::ReadText(std::string_view key) const {
   if (value.type != kText) return Malformed(key, absl::StrCat("it is of ", TypeName(value.type), ", not a text"));
   // The length, its checksum, the text.
   Bytes& bytes = value.file.bytes;
-  uint64_t length = 0;
-  size_t used = 0;
-  for (bool more = true; more && used < bytes.size() && used < 5; ++used) {
-    length |= uint64_t{bytes[used] & 0x7fu} << (7 * used);
-    more = (bytes[used] & 0x80u) != 0;
-  }
-  if (bytes.size() < used + kChecksum || length != bytes.size() - used - kChecksum) {
+  const std::optional<uint64_t> length = TakeVarint(bytes);
+  if (!length || bytes.size() < kChecksum || *length != bytes.size() - kChecksum) {
     return Malformed(key, "its length is malformed");
   }
-  bytes = bytes.subspan(used + kChecksum);
+  bytes = bytes.subspan(kChecksum);
   return std::move(value.file);
 }
 

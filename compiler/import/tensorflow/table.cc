@@ -24,18 +24,6 @@ uint64_t Fixed(Bytes bytes, size_t size) {
   return value;
 }
 
-// Takes a varint from the beginning of `rest`; nullopt if it is cut off.
-std::optional<uint64_t> TakeVarint(Bytes& rest) {
-  uint64_t value = 0;
-  for (int shift = 0; shift < 64 && !rest.empty(); shift += 7) {
-    const uint8_t byte = rest[0];
-    rest = rest.subspan(1);
-    value |= uint64_t{byte & 0x7fu} << shift;
-    if ((byte & 0x80) == 0) return value;
-  }
-  return std::nullopt;
-}
-
 absl::Status Malformed(const char* what) { return absl::InvalidArgumentError(what); }
 
 // Returns the block that a handle, an offset and a size, refers to.
@@ -74,6 +62,17 @@ absl::Status ReadBlock(Bytes block, Table& table, size_t& keys) {
 }
 
 }  // namespace
+
+std::optional<uint64_t> TakeVarint(Bytes& rest) {
+  uint64_t value = 0;
+  for (int shift = 0; shift < 64 && !rest.empty(); shift += 7) {
+    const uint8_t byte = rest[0];
+    rest = rest.subspan(1);
+    value |= uint64_t{byte & 0x7fu} << shift;
+    if ((byte & 0x80) == 0) return value;
+  }
+  return std::nullopt;
+}
 
 absl::StatusOr<Table> ReadTable(Bytes file) {
   if (file.size() < kFooter || Fixed(file.last(8), 8) != kMagic) return Malformed("it does not end as a table does");

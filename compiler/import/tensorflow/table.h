@@ -2,6 +2,8 @@
 #ifndef RVM_COMPILER_IMPORT_TENSORFLOW_TABLE_H_
 #define RVM_COMPILER_IMPORT_TENSORFLOW_TABLE_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +17,9 @@ using importing::Bytes;
 
 // Entries in the order of their keys. Values lie in the file.
 using Table = std::vector<std::pair<std::string, Bytes>>;
+
+// Takes a varint from the beginning of `rest`; nullopt if it is cut off.
+std::optional<uint64_t> TakeVarint(Bytes& rest);
 
 // Returns the entries of a table. kInvalidArgument if it is malformed, kUnimplemented if its blocks are compressed.
 absl::StatusOr<Table> ReadTable(Bytes file);

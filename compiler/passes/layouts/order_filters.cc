@@ -63,12 +63,12 @@ class FilterOrderer : public Rewriter {
 
  private:
   const Literal& Ordered(const Literal& filters, const std::string& from, const std::string& to) {
-    for (const auto& [before, after] : ordered_[{filters.data(), absl::StrCat(from, to)}]) {
+    Pairs& known = ordered_[{filters.data(), absl::StrCat(from, to)}];
+    for (const auto& [before, after] : known) {
       if (before.shape() == filters.shape() && before.dtype() == filters.dtype()) return after;
     }
     std::vector<int64_t> axes;
     for (char axis : to) axes.push_back(static_cast<int64_t>(from.find(axis)));
-    auto& known = ordered_[{filters.data(), absl::StrCat(from, to)}];
     return known.emplace_back(filters, Permuted(filters, axes)).second;
   }
 
