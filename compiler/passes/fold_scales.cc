@@ -5,7 +5,7 @@
 //  - backwards, into the product that makes its operand: a convolution, dense layer or matmul with
 //    constant weights. Between them may stand sums with constants, which are multiplied too;
 //  - backwards, into another scale, if that multiplies a cast of integers, such as the sums of a quantised product;
-//    sums with constants may stand between them, too;
+//    sums with constants may stand between them, too, and a sum of two such scales;
 //  - forwards, into the weights of the product that takes its result;
 //  - from the second operand of a matmul of two computed matrices to the first, if it is one number: the second one,
 //    such as a decoder's keys, is then read as it is.
@@ -446,20 +446,41 @@ class ScaleFolder : public Rewriter {
 
   // Makes one scale of two, where the first is that of integers.
   bool BackwardIntoScale(Binding& binding, const Scale& scale, std::vector<Binding>& chain) {
+    Expr* both = ScaledOnce(binding, scale, chain);
+    if (both != nullptr) binding.value = both;
+    return both != nullptr;
+  }
+
+  // Returns a scale of integers times another scale, as one; null if the binding is something else.
+  Expr* ScaledOnce(const Binding& binding, const Scale& scale, std::vector<Binding>& chain) {
     const auto& call = *Cast<ir::Call>(binding.value);
     std::optional<ScaledOperand> first = ReadScale(call);
-    if (!first || (first->scale.axis && scale.axis && *first->scale.axis != *scale.axis)) return false;
+    if (!first || (first->scale.axis && scale.axis && *first->scale.axis != *scale.axis)) return nullptr;
     const Binding* maker = OnlyUse(*first->data, chain);
-    if (maker == nullptr || ir::OpCallee(maker->value)->name != "cast") return false;
+    if (maker == nullptr || ir::OpCallee(maker->value)->name != "cast") return nullptr;
     const ir::TensorType* integers = TensorOf(Cast<ir::Call>(maker->value)->args[0]);
-    if (integers == nullptr || integers->dtype.dtype.is_float()) return false;
+    if (integers == nullptr || integers->dtype.dtype.is_float()) return nullptr;
     const int64_t rank = RankOf(first->data), axis = first->scale.axis.value_or(scale.axis.value_or(rank - 1));
     std::vector<double> factors(std::max(first->scale.factors.size(), scale.factors.size()));
     for (size_t i = 0; i < factors.size(); ++i) factors[i] = first->scale.at(i);
     std::optional<Literal> both = Scaled(VectorOf(TensorOf(&call)->dtype.dtype, factors, axis, rank), 0, scale);
-    if (!both) return false;
+    if (!both) return nullptr;
     const ir::Builder at = At(call.span);
-    binding.value = ops::BuildCall(at, "multiply", {first->data, at.Constant(*std::move(both))});
+    return ops::BuildCall(at, "multiply", {first->data, at.Constant(*std::move(both))});
+  }
+
+  // Multiplies both operands of a sum by the scale, where both are scales of integers, as in a quantised network whose
+  // branches meet.
+  bool BackwardIntoBoth(const ir::Call& sum, const Scale& scale, std::vector<Binding>& chain) {
+    Binding* operands[2];
+    Expr* scaled[2];
+    for (size_t i : {0, 1}) {
+      const bool is_whole = ir::TypesEqual(sum.args[i]->type, sum.type);
+      operands[i] = is_whole ? OnlyUse(*sum.args[i], chain) : nullptr;
+      scaled[i] = operands[i] == nullptr ? nullptr : ScaledOnce(*operands[i], scale, chain);
+      if (scaled[i] == nullptr) return false;
+    }
+    for (size_t i : {0, 1}) operands[i]->value = scaled[i];
     return true;
   }
 
@@ -468,7 +489,8 @@ class ScaleFolder : public Rewriter {
     const size_t i = ConstantOf(call.args[1]) != nullptr ? 1 : 0;
     const Literal* constant = ConstantOf(call.args[i]);
     const Expr& data = *call.args[1 - i];
-    if (constant == nullptr || !IsFloat(TensorOf(&call)) || !ir::TypesEqual(data.type, call.type)) return false;
+    if (constant == nullptr) return BackwardIntoBoth(call, scale, chain);
+    if (!IsFloat(TensorOf(&call)) || !ir::TypesEqual(data.type, call.type)) return false;
     const int64_t rank = RankOf(&data);
     std::optional<Literal> scaled;
     if (ir::OpCallee(&call)->name == "nn.bias_add") {

@@ -160,6 +160,9 @@ TEST(TileTest, PixelsInFours) {
           ASSERT_NE(tile, nullptr) << Describe(kernel.schedule);
           bool in_place = tile->access == schedule::Tile::Access::kInPlace && tile->depth_step == 4;
           if (constant) EXPECT_EQ(in_place, fills) << Describe(kernel.schedule);
+          // Channels of a step lie apart in filters of several positions.
+          const bool packs_rows = constant && fills && window > 1;
+          EXPECT_EQ(tile->packed_rows.has_value(), packs_rows) << Describe(kernel.schedule);
         }
       }
     }

@@ -158,6 +158,7 @@ void PlanForCpu(Schedule& schedule) {
           nests.push_back(Copying(MakePanels(schedule, nest)));
         }
         if (copies) WidenBroadcast(schedule, nests, nest);
+        if (copies) PackRows(schedule, nest);
         std::optional<LoopNest> copy = copies ? MakeRowPanels(schedule, nest) : std::nullopt;
         if (copy) nests.push_back(Copying(*std::move(copy)));
       } else if (nest.windows = FindWindows(*schedule.pool, nest.axes, *nest.reduction()); nest.windows) {

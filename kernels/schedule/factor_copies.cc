@@ -231,4 +231,29 @@ void WidenBroadcast(Schedule& schedule, std::vector<LoopNest>& planned, LoopNest
   Apply(pool, nest, std::move(rewrite));
 }
 
+void PackRows(Schedule& schedule, LoopNest& nest) {
+  te::ExprPool& pool = *schedule.pool;
+  Tile& tile = *nest.tile;
+  if (!tile.packed_rows) return;
+  const Expr as_stored = tile.broadcast;
+  Dims dims;
+  std::vector<Expr> position;
+  auto add = [&](const IndexVar& axis) {
+    if (!te::DependsOn(as_stored, axis.id)) return;
+    dims.push_back(axis.extent);
+    position.push_back(pool.Variable(axis));
+  };
+  for (size_t i = 0; i < nest.axes.size(); ++i) {
+    if (i != *tile.row) add(nest.axes[i]);
+  }
+  add(nest.axes[*tile.row]);
+  for (const IndexVar& axis : nest.reduction()->axes) add(axis);
+  ExprNode read = *as_stored;
+  read.operands = {pool.Offset(dims, position)};
+  tile.broadcast = pool.Intern(read);
+  te::Rewrite rewrite;
+  rewrite.done.emplace(as_stored.get(), tile.broadcast);
+  Apply(pool, nest, std::move(rewrite));
+}
+
 }  // namespace rvm::schedule

@@ -24,6 +24,9 @@ std::optional<LoopNest> MakeRowPanels(Schedule& schedule, LoopNest& nest);
 // REQUIRES: schedule.nests are as they were built, without the changes that planning makes.
 void WidenBroadcast(Schedule& schedule, std::vector<LoopNest>& planned, LoopNest& nest);
 
+// Makes the broadcast factor of `nest` a read of its constant in the layout that tile->packed_rows states, if it does.
+void PackRows(Schedule& schedule, LoopNest& nest);
+
 }  // namespace rvm::schedule
 
 #endif  // RVM_KERNELS_SCHEDULE_FACTOR_COPIES_H_

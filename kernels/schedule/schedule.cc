@@ -41,6 +41,7 @@ std::string Describe(const LoopNest& nest) {
   }
   if (tile.masked || tile.overlaps) text += tile.masked ? ", masked" : ", overlapping";
   if (tile.column_stride > 1) absl::StrAppend(&text, ", columns ", tile.column_stride, " apart");
+  if (tile.packed_rows) text += ", rows packed";
   if (tile.row_panels) text += ", rows from panels";
   if (tile.row_parts > 1) absl::StrAppend(&text, ", rows in ", tile.row_parts, " parts");
   if (tile.panels_at_once > 1) absl::StrAppend(&text, ", ", tile.panels_at_once, " panels at once");
@@ -143,6 +144,9 @@ const PackedLayout* Schedule::Layout(size_t input) const {
     if (!nest.tile) continue;
     if (nest.tile->packed && nest.tile->panels->input_index == static_cast<int64_t>(input)) {
       return &*nest.tile->packed;
+    }
+    if (nest.tile->packed_rows && nest.tile->broadcast->tensor->input_index == static_cast<int64_t>(input)) {
+      return &*nest.tile->packed_rows;
     }
     for (const Tile::Source& source : nest.tile->sources) {
       if (source.tensor->input_index == static_cast<int64_t>(input)) return &source.layout;

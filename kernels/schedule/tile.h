@@ -81,6 +81,10 @@ struct Tile {
   // factor alone. All of them together, with parts of the rows, are the units of work that threads share.
   std::vector<size_t> outer, inner;
 
+  // The layout of the constant input that the broadcast factor is a read of: by rows, each with the positions of its
+  // depth in the order of the steps.
+  std::optional<PackedLayout> packed_rows;
+
   // The broadcast factor is read from a copy by tiles, in which the rows of a tile are side by side: it is then a read
   // at these variables in place of the row axis.
   struct RowPanels {

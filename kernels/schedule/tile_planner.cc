@@ -425,6 +425,17 @@ class TilePlanner {
     return tile.depth_step == 4 && step.extent == Dim(4) && te::Stride(tile.vector->operands[0], step.id) == int64_t{1};
   }
 
+  // See Tile::packed_rows. Steps of four bytes that lie apart would be put together for each row.
+  std::optional<PackedLayout> RowsOfFours(const Tile& tile) const {
+    const Expr& rows = tile.broadcast;
+    const bool is_read = tile.depth_step == 4 && tile.row && rows->kind == ExprKind::kRead;
+    if (!is_read || te::Stride(rows->operands[0], reduce_.axes.back().id) == int64_t{1}) return std::nullopt;
+    Tile by_row = tile;
+    by_row.column = *tile.row;
+    std::optional<Tile::Source> source = SourceOf(*rows, by_row);
+    return source ? std::optional(std::move(source->layout)) : std::nullopt;
+  }
+
   // Returns a row axis where the broadcast factor has none: it is then one factor for the whole tile.
   std::optional<size_t> OtherRow(std::vector<size_t> columns, size_t column) const {
     std::erase(columns, column);
@@ -594,6 +605,7 @@ class TilePlanner {
     tile.inner_depth = innermost.is_const() ? (innermost.constant() + tile.depth_step - 1) / tile.depth_step : 0;
     tile.whole_steps =
         tile.depth_step > 1 && tile.packed && !tile.blocks && ReadsBehind(tile.broadcast, tile.depth_step);
+    tile.packed_rows = RowsOfFours(tile);
     tile.segments = Segments(tile);
     tile.slides = Slides(tile);
     if (tile.packed) tile.packed->panel = tile.panel(), tile.packed->depth_step = tile.depth_step;
