@@ -164,8 +164,6 @@ Operand QuantisedConv(NodeContext& c) {
   Operand x = c.In(0), weight = c.In(1);
   if (c.failed() || !IsQuantised(c, x, std::nullopt) || !IsQuantised(c, weight, 0)) return nullptr;
   std::optional<Shape> shape = StaticShape(c.DimsOf(weight));
-  // A depthwise convolution has no depth to multiply in groups: its floats are faster.
-  if (shape && shape->size() > 1 && (*shape)[1] == 1 && c.Int("group", 1) > 1) return nullptr;
   if (!shape || shape->empty() || NumElements(*shape).value_or(0) > kMaxDepth * std::max<int64_t>((*shape)[0], 1)) {
     return nullptr;
   }

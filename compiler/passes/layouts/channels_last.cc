@@ -4,9 +4,9 @@
 // CPUs: their vectors are full, however narrow the image, and rows of pixels follow one another
 // (docs/decisions/0085-networks-with-channels-last.md). `nn.conv2d` and `nn.conv2d_transpose` with constant filters on
 // images in NCHW are computed in NHWC, and so is what follows it as far as each step has an equal one in that layout:
-// pooling, elementwise operators, sums along axes, padding, slices, concatenations and splits. A tensor is transposed
-// where it enters these steps, and where another step or a result reads it. Transposes of the program between the
-// layouts are dropped.
+// pooling, elementwise operators, tables, sums along axes, padding, slices, concatenations and splits. A tensor is
+// transposed where it enters these steps, and where another step or a result reads it; a convolution of an image of few
+// channels reads it in planes. Transposes of the program between the layouts are dropped.
 //
 // A function stays as it is if its convolutions are few, or would leave lanes idle, or are little beside the transposes
 // that they need.
@@ -43,16 +43,26 @@ using ir::Expr;
 
 constexpr std::array<int64_t, 4> kToLast = {0, 2, 3, 1}, kToFirst = {0, 3, 1, 2};
 constexpr size_t kRank = 4;
-// Channels of a result that fill a vector; fewer leave lanes idle.
-constexpr int64_t kMinChannels = 16;
+// Channels of a result that fill a vector; more leave lanes idle.
+constexpr int64_t kLanes = 16;
+// Results of fewer channels are not computed in this layout; images of bytes lose more in the other one.
+constexpr int64_t kMinChannels = 16, kMinChannelsOfBytes = 8;
 // A network has so many convolutions; the layout of fewer is that of what is around them.
 constexpr int64_t kMinConvolutions = 4;
+// An image of fewer channels is read in planes: a row of a window has more positions than a pixel.
+constexpr int64_t kMinDepth = 4;
 // Multiplications in convolutions, of which some time is saved, for each element that is transposed.
 constexpr double kMinMultiplications = 200;
 // Lanes that compute, with those that are idle because channels are no multiple of a vector's, for each that is needed.
 constexpr double kMaxLanes = 1.2;
 
 bool IsConvolution(std::string_view op) { return op == "nn.conv2d" || op == "nn.conv2d_transpose"; }
+
+// Returns whether tiles compute convolutions of the dtypes: products of floats, or of integers of up to 16 bits.
+bool Gains(const ir::TensorType& data, const ir::TensorType& out) {
+  const DataType from = data.dtype.dtype, to = out.dtype.dtype;
+  return from == to ? from == kFloat32 : (from == kInt8 || from == kUInt8 || from == kInt16) && to == kInt32;
+}
 
 bool IsImage(const Expr* expr) { return TensorOf(expr) != nullptr && TensorOf(expr)->shape.dims.size() == kRank; }
 
@@ -147,7 +157,7 @@ class LayoutChanger : public Rewriter {
     const Dims& positions = is_transposed ? TensorOf(conv.args[0])->shape.dims : out;
     double work = static_cast<double>(ConstantOf(conv.args[1])->num_elements());
     for (size_t axis : {2, 3}) work *= static_cast<double>(positions[axis].AsConst().value_or(1));
-    const int64_t channels = out[1].constant(), padded = (channels + kMinChannels - 1) / kMinChannels * kMinChannels;
+    const int64_t channels = out[1].constant(), padded = (channels + kLanes - 1) / kLanes * kLanes;
     ++num_convolutions_;
     needed_lanes_ += work;
     lanes_ += work * static_cast<double>(padded) / static_cast<double>(channels);
@@ -273,6 +283,7 @@ class LayoutChanger : public Rewriter {
     if (!HasLast(call.args)) return nullptr;
     if (Broadcasts(op)) return IsImage(&call) ? OfOperands(call, true) : nullptr;
     if (op.fusion == ops::FusionClass::kElementwise) return IsImage(&call) ? OfOperands(call, false) : nullptr;
+    if (op.name == "take" && LastOf(call.args[1]) != nullptr) return Lookup(call);
     if (LastOf(call.args[0]) == nullptr) return nullptr;
     constexpr std::string_view kAlongAxis[] = {"nn.bias_add",    "nn.prelu", "nn.softmax",
                                                "nn.log_softmax", "take",     "repeat"};
@@ -313,21 +324,31 @@ class LayoutChanger : public Rewriter {
     return Call(call, std::move(args), call.attrs);
   }
 
+  // Returns the elements of a table at the places that an image holds, as `tabulate_bytes` makes them.
+  Expr* Lookup(const ir::Call& call) {
+    const ir::TensorType* table = TensorOf(call.args[0]);
+    if (table == nullptr || table->shape.dims.size() != 1 || call.attrs.GetInt("batch_dims") != 0) return nullptr;
+    return Call(call, {Rewrite(call.args[0]), ToLast(call.args[1], call.span)}, call.attrs);
+  }
+
   // Few channels of the result leave lanes idle, and so do groups of few channels.
   Expr* Convolution(const ir::Call& call) {
     const ir::TensorType *data = TensorOf(call.args[0]), *out = TensorOf(&call);
     // Filters that are computed would be moved in each call.
-    if (ConstantOf(call.args[1]) == nullptr || data == nullptr || out == nullptr || !(out->dtype.dtype == kFloat32) ||
-        !(data->dtype.dtype == kFloat32)) {
-      return nullptr;
-    }
+    if (ConstantOf(call.args[1]) == nullptr || data == nullptr || out == nullptr || !Gains(*data, *out)) return nullptr;
     const std::string out_layout = call.attrs.GetString("out_layout");
     const int64_t groups = call.attrs.GetInt("groups");
-    const bool is_depthwise = ir::OpCallee(&call)->name == "nn.conv2d" && data->shape.dims[1] == Dim(groups);
+    const int64_t min_channels = data->dtype.dtype.is_float() ? kMinChannels : kMinChannelsOfBytes;
+    const bool is_transposed = ir::OpCallee(&call)->name == "nn.conv2d_transpose";
+    const bool is_depthwise = !is_transposed && data->shape.dims[1] == Dim(groups);
     const bool fits = call.attrs.GetString("data_layout") == "NCHW" && (out_layout.empty() || out_layout == "NCHW") &&
-                      out->shape.dims[1].AsConst().value_or(0) >= kMinChannels && (groups == 1 || is_depthwise);
+                      out->shape.dims[1].AsConst().value_or(0) >= min_channels && (groups == 1 || is_depthwise);
     if (!fits) return nullptr;
     ir::Attrs attrs = call.attrs;
+    if (!is_transposed && LastOf(call.args[0]) == nullptr && data->shape.dims[1].AsConst().value_or(kMinDepth) < kMinDepth) {
+      attrs.Set("out_layout", "NHWC");
+      return Call(call, {Rewrite(call.args[0])}, std::move(attrs));
+    }
     attrs.Set("data_layout", "NHWC");
     attrs.Set("out_layout", "");
     return Call(call, {ToLast(call.args[0], call.span)}, std::move(attrs));
