@@ -521,6 +521,44 @@ TEST(TileTest, PairsOfRowsOfOneWindow) {
   }
 }
 
+// Pairs of bytes are widened to int16 once: by what computes them, or, where that is a reduction, by a copy.
+TEST(TileTest, PairsOfReducedBytes) {
+  for (ReduceOp op : {ReduceOp::kMaximum, ReduceOp::kSum}) {
+    Tensor x = Input(0, "x", kUInt8, {26, 34}), w = Input(1, "w", kInt8, {64, 34});
+    Dim two[] = {2}, depth[] = {34};
+    Tensor pooled = ComputeTensor("pooled", kUInt8, {13, 34}, [&](Indices i) {
+      return te::Reduce(op, two, [&](Indices r) { return x({i[0] * te::Index(2) + r[0], i[1]}); });
+    });
+    Tensor y = ComputeTensor("y", kInt32, {13, 64}, [&](Indices i) {
+      return te::Reduce(ReduceOp::kSum, depth, [&](Indices r) {
+        return te::Cast(kInt32, pooled({i[0], r[0]})) * te::Cast(kInt32, w({i[1], r[0]}));
+      });
+    });
+    for (const ScheduledKernel& kernel : CheckOnTargets({"pooled", {x, w}, {y}}, ConstantFilters(255)))
+      EXPECT_TRUE(HasTile(kernel.schedule)) << Describe(kernel.schedule);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// A group of rows that begins with a tile has as many rows as the nest, not as many as the tile has units of work.
+TEST(TileTest, GroupsOfRowsThatBeginWithATile) {
+  Tensor x = Input(0, "x", kFloat32, {16, 7, 43}), w = Input(1, "w", kFloat32, {16, 7});
+  Dim window[] = {7}, plane[] = {7, 37};
+  Tensor y = ComputeTensor("y", kFloat32, {16, 7, 37}, [&](Indices i) {
+    return te::Reduce(ReduceOp::kSum, window,
+                      [&](Indices r) { return x({i[0], i[1], i[2] + r[0]}) * w({i[0], r[0]}); });
+  });
+  Tensor most = ComputeTensor("most", kFloat32, {16}, [&](Indices i) {
+    return te::Reduce(ReduceOp::kMaximum, plane, [&](Indices r) { return y({i[0], r[0], r[1]}); });
+  });
+  Tensor z = ComputeTensor("z", kFloat32, {16, 7, 37},
+                           [&](Indices i) { return y({i[0], i[1], i[2]}) - most({i[0]}); });
+  for (const ScheduledKernel& kernel : CheckOnTargets({"rows", {x, w}, {z}}, ConstantFilters(1))) {
+    const schedule::NestGroup& first = kernel.schedule.groups[0];
+    EXPECT_TRUE(first.count > 1 && kernel.schedule.nests[first.first].tile) << Describe(kernel.schedule);
+  }
+}
+
 TEST(TileTest, ConvolutionsOfIntegers) {
   Sample sample(4);
   for (DataType dtype : {kUInt8, kInt16, kInt32}) {

@@ -39,7 +39,8 @@ bool IsUsedOften(const LoopNest& nest, const te::Tensor& tensor) {
   return !uses.is_const() || !elements.is_const() || uses.constant() >= elements.constant() * kMinUses;
 }
 
-// Returns the nest that computes `tensor`, if one read is all that needs the tensor; else null.
+// Returns the nest that computes each element of `tensor` by itself, if one read is all that needs the tensor; else
+// null.
 LoopNest* OnlyWriter(const Schedule& schedule, std::vector<LoopNest>& planned, const te::Tensor& tensor) {
   for (const te::Tensor& output : schedule.outputs) {
     if (output.get() == tensor.get()) return nullptr;
@@ -47,7 +48,8 @@ LoopNest* OnlyWriter(const Schedule& schedule, std::vector<LoopNest>& planned, c
   if (CountReaders(schedule.nests, tensor) != 1) return nullptr;
   for (LoopNest& nest : planned) {
     bool writes = nest.tensors.size() == 1 && nest.tensors[0].tensor.get() == tensor.get();
-    if (writes && !nest.tile && nest.replicas.empty()) return &nest;
+    bool by_element = nest.reduction() == nullptr && !nest.update && !tensor->self && !tensor->is_ordered;
+    if (writes && by_element && !nest.tile && nest.replicas.empty()) return &nest;
   }
   return nullptr;
 }

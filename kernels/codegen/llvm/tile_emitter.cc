@@ -705,7 +705,7 @@ Dim TileEmitter::Run() {
     e_.CloseScope();
     return {};
   });
-  return units;
+  return s_.by_rows ? s_.nest.axes[0].extent : units;
 }
 
 }  // namespace

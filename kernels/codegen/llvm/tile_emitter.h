@@ -22,8 +22,8 @@ struct TileSite {
   bool by_rows = false;       // units are positions of the first axis, which is the outermost loop around the tile
 };
 
-// Returns the number of units of work. `finish` emits the epilogue at one position, whose axes are bound, given the
-// value of the sum.
+// Returns the number of units of work: of positions of the first axis, if these are the units. `finish` emits the
+// epilogue at one position, whose axes are bound, given the value of the sum.
 Dim EmitTiles(const TileSite& site, llvm::function_ref<void(llvm::Value*)> finish);
 
 }  // namespace rvm::codegen
