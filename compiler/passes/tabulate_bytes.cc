@@ -2,9 +2,9 @@
 //
 // Takes and returns A-normal form. Quantised models compute functions such as SiLU of tensors of int8 or uint8 in
 // floats: the byte is dequantised, the function applied, and the result quantised again. Where each element of a tensor
-// of bytes is computed from one element of another one and from constants of one element, and that costs more than to
-// look up a byte, the values are computed here, by the reference evaluator, and `take` reads them. Steps between that
-// nothing else needs are dropped.
+// of bytes is computed from one element of another one, from constants of one element and from constant tables, and that
+// costs more than to look up a byte, the values are computed here, by the reference evaluator, and `take` reads them.
+// Steps between that nothing else needs are dropped.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -35,6 +35,8 @@ using ir::Expr;
 constexpr int64_t kBytes = 256;
 // Functions that cost so many additions pay for a table where a byte is looked up by itself.
 constexpr int64_t kMinCost = 30;
+// The cost of a look-up that is a step: with more steps than the conversion of its index, a function has a table.
+constexpr int64_t kLookupCost = kMinCost - 2;
 
 bool IsByte(const ir::TensorType* type) {
   return type != nullptr && type->shape.is_dims() && type->dtype.is_concrete() && type->dtype.dtype.bits == 8 &&
@@ -96,22 +98,30 @@ class Tabulator : public Rewriter {
     const ir::Call* call;
   };
 
-  // Returns the call that the step makes, if it is of an elementwise operator on tensors and gives the declared type.
+  // Returns whether the call reads a constant table at each element of its other argument.
+  static bool IsLookup(const ir::Call& call) {
+    const Literal* table = ir::OpCallee(&call)->name == "take" ? ConstantOf(call.args[0]) : nullptr;
+    return table != nullptr && table->rank() == 1 && call.attrs.GetInt("batch_dims") == 0;
+  }
+
+  // Returns the call that the step makes, if it is of an elementwise operator on tensors or a look-up, and gives the
+  // declared type.
   static const ir::Call* ElementwiseCall(const Binding& step) {
     const ops::OpDef* op = ir::OpCallee(step.value);
     bool fits = op != nullptr && op->compute != nullptr && TensorOf(step.value) != nullptr &&
-                (op->fusion == ops::FusionClass::kElementwise || op->fusion == ops::FusionClass::kBroadcast) &&
+                (op->fusion == ops::FusionClass::kElementwise || op->fusion == ops::FusionClass::kBroadcast ||
+                 IsLookup(*Cast<ir::Call>(step.value))) &&
                 ir::TypesEqual(step.value->type, step.var->type);
     return fits ? Cast<ir::Call>(step.value) : nullptr;
   }
 
-  // Returns the tensor of bytes from whose elements, and from constants of one, the call computes each of its own; null
-  // if there is none.
+  // Returns the tensor of bytes from whose elements, and from constants of one and tables, the call computes each of
+  // its own; null if there is none.
   ir::Var* ByteOf(const ir::Call& call) const {
     ir::Var* byte = nullptr;
     for (const Expr* arg : call.args) {
       const Literal* constant = ConstantOf(arg);
-      if (constant != nullptr && constant->num_elements() == 1) continue;
+      if (constant != nullptr && (constant->num_elements() == 1 || IsLookup(call))) continue;
       ir::Var* var = VarOf(arg);
       if (var == nullptr || TensorOf(arg) == nullptr) return nullptr;
       if (auto found = functions_.find(var); found != functions_.end()) {
@@ -134,7 +144,7 @@ class Tabulator : public Rewriter {
     while (!open.empty() && cost < kMinCost) {
       const ir::Call& call = *functions_.at(open.back()).call;
       open.pop_back();
-      cost += std::max<int64_t>(ops::ElementCost(call), 1);
+      cost += IsLookup(call) ? kLookupCost : std::max<int64_t>(ops::ElementCost(call), 1);
       for (const Expr* arg : call.args) {
         const ir::Var* next = VarOf(arg);
         if (functions_.contains(next) && seen.insert(next).second) open.push_back(next);
@@ -172,7 +182,9 @@ class Tabulator : public Rewriter {
       std::vector<Value> args;
       for (const Expr* arg : call.args) {
         const Literal* constant = ConstantOf(arg);
-        args.push_back(constant != nullptr ? Value::Tensor(ScalarOf(*constant)) : values_.at(VarOf(arg)));
+        args.push_back(constant == nullptr ? values_.at(VarOf(arg))
+                       : IsLookup(call)    ? Value::Tensor(*constant)
+                                           : Value::Tensor(ScalarOf(*constant)));
       }
       absl::StatusOr<Value> value = ops::EvaluateOp(*ir::OpCallee(&call), call.attrs, args);
       if (!value.ok() || value->tensor().shape() != Shape{kBytes}) return std::nullopt;

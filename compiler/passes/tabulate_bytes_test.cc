@@ -55,6 +55,19 @@ def @main(%x: Tensor[(n), uint8]) {
   EXPECT_NE(text.find(", (256), uint8), %x, axis=0"), text.npos) << text;
 }
 
+// A table of the program goes into that of the function, as in x * sigmoid(x) of integers.
+TEST(TabulateBytesTest, TablesOfTheProgramAreSteps) {
+  const std::string text = Tabulated(R"(
+def @main(%x: Tensor[(n), int8]) {
+  let %s = take(arange(0, 256, 1, dtype="uint8"), cast(%x, dtype="uint8"), axis=0);
+  let %p = fixed_point_multiply(cast(%x, dtype="int32") * cast(%s, dtype="int32"), multiplier=1073741824, shift=1);
+  cast(clip(right_shift(right_shift(%p + 2, 1) + 3, 4), a_min=-128f, a_max=127f), dtype="int8")
+}
+)");
+  EXPECT_EQ(text.find("fixed_point"), text.npos) << text;
+  EXPECT_EQ(text.find("take"), text.rfind("take")) << text;
+}
+
 TEST(TabulateBytesTest, StepsWithOtherUsesStay) {
   const std::string text = Tabulated(R"(
 def @main(%x: Tensor[(2, 3), int8]) {
