@@ -169,37 +169,49 @@ TEST(TileTest, PixelsInFours) {
   }
 }
 
+// A convolution of an image of three channels by 20 filters, padded by sevens, summed in int32.
+te::Computation StemOfBytes(DataType image, DataType filters, int64_t window, int64_t stride, int64_t pad, bool last) {
+  Tensor x = Input(0, "x", image, last ? Dims{19, 19, 3} : Dims{3, 19, 19});
+  Tensor w = Input(1, "w", filters, {20, 3, window, window});
+  Dim extents[] = {last ? window : 3, window, last ? 3 : window};
+  const int64_t out = (19 + 2 * pad - window) / stride + 1;
+  Tensor y = ComputeTensor("y", kInt32, last ? Dims{out, out, 20} : Dims{20, out, out}, [&](Indices i) {
+    return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) {
+      const Expr channel = r[last ? 2 : 0], taps[] = {r[last ? 0 : 1], r[last ? 1 : 2]}, filter = i[last ? 2 : 0];
+      std::vector<Expr> at;
+      Expr inside;
+      for (size_t axis : {0, 1}) {
+        at.push_back(i[last ? axis : axis + 1] * te::Index(stride) + taps[axis] - te::Index(pad));
+        Expr fits = te::Binary(BinaryOp::kAnd, te::Binary(BinaryOp::kGreaterEqual, at[axis], te::Index(0)),
+                               te::Binary(BinaryOp::kLess, at[axis], te::Index(19)));
+        inside = inside ? te::Binary(BinaryOp::kAnd, inside, fits) : fits;
+      }
+      at.insert(last ? at.end() : at.begin(), channel);
+      const Expr value = te::Cast(kInt32, x(at));
+      return (pad == 0 ? value : te::Select(inside, value, te::IntConst(kInt32, 7))) *
+             te::Cast(kInt32, w({filter, channel, taps[0], taps[1]}));
+    });
+  });
+  return {"windows", {x, w}, {y}};
+}
+
 // A row of a window that is no whole steps is read with what follows it, from a copy with columns behind the last
 // window.
 TEST(TileTest, WindowsInWholeSteps) {
   Sample sample(3);
   for (auto [image, filters] : {std::pair(kUInt8, kInt8), {kInt8, kInt8}}) {
     for (auto [window, stride] : {std::pair(3, 1), {3, 2}, {5, 1}, {7, 2}}) {
-      if (!sample.Takes()) continue;
-      Tensor x = Input(0, "x", image, {3, 19, 19}), w = Input(1, "w", filters, {20, 3, window, window});
-      Dim extents[] = {3, window, window};
-      const int64_t pad = window / 2, out = (19 + 2 * pad - window) / stride + 1;
-      Tensor y = ComputeTensor("y", kInt32, {20, out, out}, [&](Indices i) {
-        return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) {
-          std::vector<Expr> at = {r[0]};
-          Expr inside;
-          for (size_t axis : {1, 2}) {
-            at.push_back(i[axis] * te::Index(stride) + r[axis] - te::Index(pad));
-            Expr fits = te::Binary(BinaryOp::kAnd, te::Binary(BinaryOp::kGreaterEqual, at[axis], te::Index(0)),
-                                   te::Binary(BinaryOp::kLess, at[axis], te::Index(19)));
-            inside = inside ? te::Binary(BinaryOp::kAnd, inside, fits) : fits;
-          }
-          return te::Select(inside, te::Cast(kInt32, x(at)), te::IntConst(kInt32, 7)) *
-                 te::Cast(kInt32, w({i[0], r[0], r[1], r[2]}));
-        });
-      });
-      for (const char* target : {"x86-64-v3", "alderlake", "icelake-server"}) {
-        CheckOptions options{.constant_inputs = {false, true}, .range = 255, .target = target, .threads = true};
-        ScheduledKernel kernel = CheckKernel({"windows", {x, w}, {y}}, options);
-        if (HasFatalFailure()) return;
-        ASSERT_TRUE(HasTile(kernel.schedule)) << Describe(kernel.schedule);
-        EXPECT_TRUE(TileOf(kernel.schedule)->whole_steps) << Describe(kernel.schedule);
-        EXPECT_EQ(GroupOf(kernel.schedule), target == std::string_view("x86-64-v3") ? 2 : 4);
+      for (auto [is_padded, last] : {std::pair(true, false), {true, true}, {false, false}, {false, true}}) {
+        if (!sample.Takes()) continue;
+        te::Computation stem = StemOfBytes(image, filters, window, stride, is_padded ? window / 2 : 0, last);
+        for (const char* target : {"x86-64-v3", "alderlake", "icelake-server"}) {
+          CheckOptions options{.constant_inputs = {false, true}, .range = 255, .target = target, .threads = true};
+          ScheduledKernel kernel = CheckKernel(stem, options);
+          if (HasFatalFailure()) return;
+          ASSERT_TRUE(HasTile(kernel.schedule)) << Describe(kernel.schedule);
+          EXPECT_TRUE(TileOf(kernel.schedule)->whole_steps) << Describe(kernel.schedule);
+          EXPECT_EQ(GroupOf(kernel.schedule), target == std::string_view("x86-64-v3") ? 2 : 4);
+        }
       }
     }
   }

@@ -92,6 +92,8 @@ constexpr int64_t kMaxPhases = 4;
 // Sums of fewer products do not make up for splitting rows that are short for the widest vectors.
 constexpr int64_t kMinWideDepth = 16;
 constexpr int64_t kWideVectorBits = 512;
+// Channels of a pixel that are so many are read in whole steps but the last.
+constexpr int64_t kMinDepthOfBytes = 16;
 
 // Returns whether the read is the image of a depthwise convolution of floats: no two results share a window, so that
 // vectors run along the rows of the image.
@@ -180,11 +182,23 @@ class PaddingHoister {
       if (node->kind != ExprKind::kSelect) continue;
       if (Expr read = PaddedRead(*node, *tensor)) padded.done.emplace(node, read);
     }
+    if (padded.done.empty()) ReadInWholeSteps(*body, *tensor, padded);
     if (padded.done.empty()) return tensor;
     changed_ = true;
     TensorNode node = *tensor;
     node.body = pool_.Copy(body, padded);
     return Tensor(std::make_shared<const TensorNode>(std::move(node)));
+  }
+
+  // Reads an image without padding from a copy, too, if the rows of its windows are no whole steps of bytes.
+  void ReadInWholeSteps(const ExprNode& reduce, const TensorNode& tensor, te::Rewrite& padded) {
+    for (const ExprNode* node : te::Postorder({reduce.operands[0]})) {
+      if (node->kind != ExprKind::kCast || node->operands[0]->kind != ExprKind::kRead) continue;
+      const ExprNode& read = *node->operands[0];
+      if (BehindRows(tensor, read.operands, read.tensor.dims(), read.dtype).count == 0) continue;
+      Expr always = te::Select(te::IntConst(kBool, 1), pool_.Intern(*node), te::IntConst(node->dtype, 0));
+      if (Expr copy = PaddedRead(*always, tensor)) padded.done.emplace(node, copy);
+    }
   }
 
   // Splits the columns that windows of a depthwise convolution read into phases, by their remainder by the distance of
@@ -210,16 +224,33 @@ class PaddingHoister {
     return stride;
   }
 
-  // Returns how many positions a row of a window has less than whole steps of bytes. The row runs along the last axis.
-  int64_t ColumnsBehind(const TensorNode& reader, const Expr& column, DataType stored) const {
+  // Positions behind an axis of a padded tensor.
+  struct Behind {
+    size_t axis = 0;
+    int64_t count = 0;
+  };
+
+  // Returns how many positions a row of a window of `at` has less than whole steps of bytes, along the last axis of the
+  // image, or as columns before its channels. The row runs along the last axis.
+  Behind BehindRows(const TensorNode& reader, const std::vector<Expr>& at, const Dims& dims, DataType stored) const {
     const te::IndexVar& innermost = reader.body->axes.back();
-    if (stored.bits != 8 || reader.dtype != kInt32 || !innermost.extent.is_const()) return 0;
-    if (te::Stride(column, innermost.id) != int64_t{1}) return 0;
+    if (stored.bits != 8 || reader.dtype != kInt32 || !innermost.extent.is_const()) return {};
     const int64_t step = target_.has_pair_products ? DepthStep(target_, stored, stored) : 1;
+    const size_t last = at.size() - 1;
     for (const te::IndexVar& axis : reader.body->axes) {
-      if (axis.extent.AsConst().value_or(1) % step == 0) return 0;  // PairDepth takes steps of that axis
+      if (axis.extent.AsConst().value_or(1) % step != 0) continue;
+      for (size_t i = 0; i < at.size(); ++i) {
+        const bool is_along = te::Stride(at[i], axis.id) == int64_t{1};
+        if (is_along && (i == last || at[i]->kind == ExprKind::kIndex)) return {};  // PairDepth takes steps of that axis
+      }
     }
-    return (step - innermost.extent.constant() % step) % step;
+    const int64_t count = (step - innermost.extent.constant() % step) % step;
+    if (te::Stride(at[last], innermost.id) != int64_t{1}) return {};
+    if (CountVariables({at[last]}) > 1) return {last, count};
+    // Behind the channels of a pixel are those of the next one.
+    const bool has_all = last > 0 && innermost.extent == dims[last] && innermost.extent.constant() < kMinDepthOfBytes;
+    if (!has_all || CountVariables({at[last - 1]}) <= 1) return {};
+    return {last - 1, (count + innermost.extent.constant() - 1) / innermost.extent.constant()};
   }
 
   // Returns the read of `select` from a padded tensor; null if it is no window over the edge of one.
@@ -253,9 +284,10 @@ class PaddingHoister {
     if (!slides) return Expr();
     bool closed = true;
     size_t last = at.size() - 1;
-    Dim width = dims[last];
-    const int64_t behind = first[last] ? ColumnsBehind(reader, at.back(), stored->dtype) : 0;
-    dims[last] = dims[last] + behind;
+    const Behind behind = BehindRows(reader, at, dims, stored->dtype);
+    const size_t ended = behind.count > 0 ? behind.axis : last;  // the axis that has more than windows cover
+    Dim width = dims[ended];
+    dims[ended] = dims[ended] + behind.count;
     int64_t phases = first[last] ? SplitPhases(reader, dims, at) : 1;
     Tensor padded = te::ComputeTensor("padded", stored->dtype, dims, [&](std::span<const Expr> i) {
       te::Rewrite place;
@@ -266,7 +298,7 @@ class PaddingHoister {
           Expr column = pool_.Binary(BinaryOp::kMultiply, pool_.Intern(*i[axis + 1]), pool_.Intern(*te::Index(phases)));
           here = pool_.Binary(BinaryOp::kAdd, column, here);
         }
-        if (axis == last && (phases > 1 || behind > 0)) {
+        if (axis == ended && (phases > 1 || behind.count > 0)) {
           in_row = pool_.Intern(*te::Binary(BinaryOp::kLess, here, pool_.Extent(width)));
         }
         if (first[axis]) here = pool_.Binary(BinaryOp::kAdd, here, first[axis]);
