@@ -552,5 +552,22 @@ TEST(MovedCopiesTest, MoveWhereTheirReaderHasRoom) {
   EXPECT_EQ(KernelSizes(After("fuse_ops", CopyOfLargeReader(64), 2)), std::vector<int>({2, 64}));
 }
 
+// A kernel that is full ends where least memory lies between it and the next one: at the bytes, not at the wide sums
+// that are made of them.
+TEST(FuseOpsTest, FullKernelsEndAtNarrowTensors) {
+  auto program = [](int before, int behind) {
+    std::string source = "def @main(%x: Tensor[(16), int32]) {\n  let %y0 = %x + 1;\n";
+    for (int i = 1; i < before; ++i) absl::StrAppend(&source, "  let %y", i, " = %y", i - 1, " * ", i + 1, ";\n");
+    absl::StrAppend(&source, "  let %b = cast(%y", before - 1, ", dtype=\"int8\");\n");
+    absl::StrAppend(&source, "  let %z0 = cast(%b, dtype=\"int32\");\n");
+    for (int i = 1; i < behind; ++i) absl::StrAppend(&source, "  let %z", i, " = %z", i - 1, " + %y0;\n");
+    return absl::StrCat(source, "  %z", behind - 1, "\n}\n");
+  };
+  // `y0` is stored as well, since both read it.
+  EXPECT_EQ(KernelSizes(After("fuse_ops", program(49, 20), 2)), std::vector<int>({50, 20}));
+  // The end that would have to move is too long.
+  EXPECT_EQ(KernelSizes(After("fuse_ops", program(30, 60), 2)), std::vector<int>({64, 27}));
+}
+
 }  // namespace
 }  // namespace rvm::passes

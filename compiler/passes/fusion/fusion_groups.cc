@@ -45,6 +45,9 @@ const ir::Call* FusableCall(const Expr* value) {
 constexpr int64_t kMinBytesToShare = 16 * 1024;
 constexpr int64_t kMaxRowsToShare = 8;
 
+// The share of the bytes between two groups that is left, at most, where steps move from one to the other.
+constexpr double kMinGainOfEnd = 0.75;
+
 // Returns whether many calls of the product gain by running together.
 bool SharesWeights(const FusionStep& step) {
   if (ClassOf(step) != FusionClass::kContraction) return false;
@@ -353,9 +356,70 @@ void FusionPlan::JoinProducers(uint32_t step) {
             [&](uint32_t a, uint32_t b) { return groups_[a].last > groups_[b].last; });
   for (uint32_t candidate : candidates) {
     uint32_t own = steps_[step].group;
-    if (candidate == own || groups_[candidate].members.empty()) continue;
-    if (MayMerge(groups_[candidate], step)) Merge(candidate, own);
+    if (candidate == own || groups_[candidate].members.empty() || !MayMerge(groups_[candidate], step)) continue;
+    if (Fits(groups_[candidate], groups_[own])) {
+      Merge(candidate, own);
+    } else if (options_.opt_level >= 2) {
+      TakeEnd(candidate, step);
+    }
   }
+}
+
+// Gives the group of the step the last members of a producer that is too large for it, where less memory lies between
+// the two then: a convolution of bytes is cut off before its sums, not behind them.
+bool FusionPlan::TakeEnd(uint32_t producer, uint32_t step) {
+  const std::vector<uint32_t> members = groups_[producer].members;
+  const uint32_t own = steps_[step].group, end = static_cast<uint32_t>(groups_.size());
+  size_t best = members.size();
+  double least = BytesBetween(members, best, own) * kMinGainOfEnd;
+  for (size_t begin = members.size() - 1; begin > 0 && members.size() - begin <= kMaxEnd; --begin) {
+    const double bytes = BytesBetween(members, begin, own);
+    if (bytes < least) best = begin, least = bytes;
+  }
+  if (best == members.size()) return false;
+  const auto cut = members.begin() + static_cast<ptrdiff_t>(best);
+  groups_.push_back({.last = groups_[producer].last});
+  SetMembers(end, {cut, members.end()});
+  SetMembers(producer, {members.begin(), cut});
+  if (MayMerge(groups_[end], step) && Fits(groups_[end], groups_[own])) {
+    groups_[producer].last = groups_[producer].members.back();
+    Merge(end, own);
+    return true;
+  }
+  SetMembers(producer, members);
+  groups_.pop_back();
+  return false;
+}
+
+// Returns the bytes that a group of `members` stores, if those from `begin` on join the consumer. An extent that is not
+// known counts as 1.
+double FusionPlan::BytesBetween(const std::vector<uint32_t>& members, size_t begin, uint32_t consumer) const {
+  double total = 0;
+  for (size_t i = 0; i < members.size(); ++i) {
+    const auto first = members.begin() + (i < begin ? 0 : static_cast<ptrdiff_t>(begin));
+    const auto last = i < begin ? members.begin() + static_cast<ptrdiff_t>(begin) : members.end();
+    for (const OpOutput& output : steps_[members[i]].outputs) {
+      const bool is_stored = std::ranges::any_of(output.users, [&](uint32_t user) {
+        const bool is_inside = i >= begin && steps_[user].op != nullptr && steps_[user].group == consumer;
+        return !is_inside && !std::binary_search(first, last, user);
+      });
+      const auto* tensor = DynCast<ir::TensorType>(output.type);
+      if (!is_stored || tensor == nullptr || !tensor->dtype.is_concrete()) continue;
+      auto bytes = static_cast<double>(tensor->dtype.dtype.bytes());
+      for (const Dim& dim : tensor->shape.dims) bytes *= static_cast<double>(dim.AsConst().value_or(1));
+      total += bytes;
+    }
+  }
+  return total;
+}
+
+void FusionPlan::SetMembers(uint32_t group, std::vector<uint32_t> members) {
+  groups_[group].anchor = FusionGroup::kNoAnchor;
+  for (uint32_t member : members) {
+    steps_[member].group = group;
+    if (IsAnchor(ClassOf(steps_[member]))) groups_[group].anchor = member;
+  }
+  groups_[group].members = std::move(members);
 }
 
 bool FusionPlan::MayMerge(const FusionGroup& producer, uint32_t step) const {
@@ -363,9 +427,12 @@ bool FusionPlan::MayMerge(const FusionGroup& producer, uint32_t step) const {
   std::optional<int64_t> composite = target::CompositeOf(steps_[step].op->attrs);
   std::optional<int64_t> of_producer = target::CompositeOf(steps_[producer.members[0]].op->attrs);
   if (composite || of_producer) return composite == of_producer;
-  if (producer.members.size() + consumer.members.size() > kMaxOps) return false;
   return MayShareDevice(producer, consumer) && MayMergeKinds(producer, step) && !HasOwnShapes(producer, consumer) &&
-         AreOfOneLevel(producer, consumer) && IsCalledInTime(producer, step) && IsSmallEnough(producer, consumer);
+         AreOfOneLevel(producer, consumer) && IsCalledInTime(producer, step);
+}
+
+bool FusionPlan::Fits(const FusionGroup& producer, const FusionGroup& consumer) const {
+  return producer.members.size() + consumer.members.size() <= kMaxOps && HasFewOperands(producer, consumer);
 }
 
 std::optional<std::string_view> FusionPlan::DeviceOfGroup(const FusionGroup& group) const {
@@ -461,7 +528,7 @@ bool FusionPlan::AreOfOneLevel(const FusionGroup& producer, const FusionGroup& c
   return std::none_of(other.begin(), other.end(), is_carried) || std::none_of(own.begin(), own.end(), shares);
 }
 
-bool FusionPlan::IsSmallEnough(const FusionGroup& producer, const FusionGroup& consumer) const {
+bool FusionPlan::HasFewOperands(const FusionGroup& producer, const FusionGroup& consumer) const {
   uint32_t a = steps_[producer.members[0]].group;
   uint32_t b = steps_[consumer.members[0]].group;
   absl::flat_hash_set<const void*> inputs;

@@ -95,6 +95,8 @@ class FusionPlan {
   // Bounds of one kernel: beyond them registers and compile time suffer more than launches cost.
   static constexpr size_t kMaxOps = 64;
   static constexpr size_t kMaxOperands = 32;
+  // Steps that move from a producer which is too large to merge with, at most.
+  static constexpr size_t kMaxEnd = 24;
 
   void ReadSteps(ir::Expr* block, const BlockUses& uses);
   void ReadProjections(const BlockUses& uses, absl::flat_hash_map<const ir::Var*, ir::Var*>& renamed);
@@ -102,13 +104,18 @@ class FusionPlan {
   void FindAccumulations();
   void Group(const absl::flat_hash_map<const ir::Var*, ir::Var*>& renamed);
   void JoinProducers(uint32_t step);
+  // Returns whether the group of the step may compute what the producer does, apart from its size.
   bool MayMerge(const FusionGroup& producer, uint32_t step) const;
+  bool Fits(const FusionGroup& producer, const FusionGroup& consumer) const;
+  bool TakeEnd(uint32_t producer, uint32_t step);
+  double BytesBetween(const std::vector<uint32_t>& members, size_t begin, uint32_t consumer) const;
+  void SetMembers(uint32_t group, std::vector<uint32_t> members);
   bool MayShareDevice(const FusionGroup& producer, const FusionGroup& consumer) const;
   bool MayMergeKinds(const FusionGroup& producer, uint32_t step) const;
   bool HasOwnShapes(const FusionGroup& producer, const FusionGroup& consumer) const;
   bool IsCalledInTime(const FusionGroup& producer, uint32_t step) const;
   bool AreOfOneLevel(const FusionGroup& producer, const FusionGroup& consumer) const;
-  bool IsSmallEnough(const FusionGroup& producer, const FusionGroup& consumer) const;
+  bool HasFewOperands(const FusionGroup& producer, const FusionGroup& consumer) const;
   void Merge(uint32_t producer, uint32_t consumer);
   bool IsCopy(uint32_t step) const;
   std::optional<uint32_t> OnlyReader(uint32_t step, uint32_t group) const;
