@@ -161,7 +161,7 @@ class Nodes(relayvm.TestCase):
                 check(self.node("Gemm", ["xf", "wf", "b"], ["y"], transB=1, alpha=0.5), integers(np.int8, 12, 21), integers(dtype, 4, 21), 0, channels, zero)
         check(self.node("Gemm", ["xf", "wf", "b"], ["y"]), integers(np.uint8, 21, 12), integers(np.uint8, 4, 21), 1, 0.02, 3)
         depthwise = self.node("Conv", ["xf", "wf", "b"], ["y"], group=12, pads=[1, 1, 1, 1])
-        check(depthwise, integers(np.int8, 12, 1, 3, 3), integers(np.uint8, 1, 12, 7, 5), 0, channels, 3, is_integer=False)
+        check(depthwise, integers(np.int8, 12, 1, 3, 3), integers(np.uint8, 1, 12, 7, 5), 0, channels, 3)
         # Scales along the axis that is summed over have no product in integers.
         check(self.node("MatMul", ["xf", "wf"], ["y"]), integers(np.int8, 12, 6), integers(np.uint8, 4, 12), 0, channels, 3, is_integer=False)
 

@@ -66,10 +66,10 @@ Literal Flipped(const Literal& bytes) {
 // A product of data by constant weights, both bytes, with sums in int32.
 struct Product {
   const Literal* weights;
-  int64_t axis;                     // of the result, along which the weights' columns lie
-  size_t column;                    // the axis of the weights that has them
+  int64_t axis;                      // of the result, along which the weights' columns lie
+  size_t column;                     // the axis of the weights that has them
   std::vector<ops::Window> windows;  // of a convolution
-  bool has_depth;                   // sums products of several channels
+  bool has_depth;                    // sums products of several channels
 };
 
 std::optional<Product> ReadProduct(const ir::Call& call) {
@@ -288,8 +288,8 @@ class SignMixer : public Rewriter {
     const bool holds = to.is_float() || (to.is_int() && to.bits > 8);
     if (data == nullptr || !holds || !flipped_.contains(data)) return nullptr;
     const int64_t increase = Increase(DTypeOf(call.args[0]));
-    const Literal literal = to.is_float() ? Literal::Scalar(to, static_cast<double>(increase))
-                                          : Literal::ScalarInt(to, increase);
+    const Literal literal =
+        to.is_float() ? Literal::Scalar(to, static_cast<double>(increase)) : Literal::ScalarInt(to, increase);
     return Less(var, Call(call, {At(call.span).Use(flipped_.at(data))}, call.attrs), literal, call.span);
   }
 
@@ -329,9 +329,8 @@ class SignMixer : public Rewriter {
 
 absl::StatusOr<ir::Module> MixedSigns(const ir::Module& module, PassContext& context) {
   if (context.devices != nullptr && !context.devices->kinds().empty()) return module;
-  return MapFunctions(module, [&](const ir::GlobalFunction& global) {
-    return SignMixer(*module.arena).Run(global.function->body);
-  });
+  return MapFunctions(
+      module, [&](const ir::GlobalFunction& global) { return SignMixer(*module.arena).Run(global.function->body); });
 }
 
 }  // namespace

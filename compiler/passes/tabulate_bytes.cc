@@ -2,9 +2,9 @@
 //
 // Takes and returns A-normal form. Quantised models compute functions such as SiLU of tensors of int8 or uint8 in
 // floats: the byte is dequantised, the function applied, and the result quantised again. Where each element of a tensor
-// of bytes is computed from one element of another one, from constants of one element and from constant tables, and that
-// costs more than to look up a byte, the values are computed here, by the reference evaluator, and `take` reads them.
-// Steps between that nothing else needs are dropped.
+// of bytes is computed from one element of another one, from constants of one element and from constant tables, and
+// that costs more than to look up a byte, the values are computed here, by the reference evaluator, and `take` reads
+// them. Steps between that nothing else needs are dropped.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -563,8 +563,7 @@ TEST(TileTest, GroupsOfRowsThatBeginWithATile) {
   Tensor most = ComputeTensor("most", kFloat32, {16}, [&](Indices i) {
     return te::Reduce(ReduceOp::kMaximum, plane, [&](Indices r) { return y({i[0], r[0], r[1]}); });
   });
-  Tensor z = ComputeTensor("z", kFloat32, {16, 7, 37},
-                           [&](Indices i) { return y({i[0], i[1], i[2]}) - most({i[0]}); });
+  Tensor z = ComputeTensor("z", kFloat32, {16, 7, 37}, [&](Indices i) { return y({i[0], i[1], i[2]}) - most({i[0]}); });
   for (const ScheduledKernel& kernel : CheckOnTargets({"rows", {x, w}, {z}}, ConstantFilters(1))) {
     const schedule::NestGroup& first = kernel.schedule.groups[0];
     EXPECT_TRUE(first.count > 1 && kernel.schedule.nests[first.first].tile) << Describe(kernel.schedule);

@@ -241,7 +241,8 @@ class PaddingHoister {
       if (axis.extent.AsConst().value_or(1) % step != 0) continue;
       for (size_t i = 0; i < at.size(); ++i) {
         const bool is_along = te::Stride(at[i], axis.id) == int64_t{1};
-        if (is_along && (i == last || at[i]->kind == ExprKind::kIndex)) return {};  // PairDepth takes steps of that axis
+        if (is_along && (i == last || at[i]->kind == ExprKind::kIndex))
+          return {};  // PairDepth takes steps of that axis
       }
     }
     const int64_t count = (step - innermost.extent.constant() % step) % step;

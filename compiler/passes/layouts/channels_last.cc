@@ -345,7 +345,8 @@ class LayoutChanger : public Rewriter {
                       out->shape.dims[1].AsConst().value_or(0) >= min_channels && (groups == 1 || is_depthwise);
     if (!fits) return nullptr;
     ir::Attrs attrs = call.attrs;
-    if (!is_transposed && LastOf(call.args[0]) == nullptr && data->shape.dims[1].AsConst().value_or(kMinDepth) < kMinDepth) {
+    if (!is_transposed && LastOf(call.args[0]) == nullptr &&
+        data->shape.dims[1].AsConst().value_or(kMinDepth) < kMinDepth) {
       attrs.Set("out_layout", "NHWC");
       return Call(call, {Rewrite(call.args[0])}, std::move(attrs));
     }
