@@ -1,5 +1,6 @@
 #include "compiler/passes/fold_call.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,6 +12,8 @@
 #include "base/data_type.h"
 #include "base/element.h"
 #include "base/literal.h"
+#include "base/stack_guard.h"
+#include "compiler/ir/walk.h"
 #include "compiler/ops/evaluate_op.h"
 
 namespace rvm::passes {
@@ -21,15 +24,22 @@ using ir::Expr;
 
 // Larger arguments would bloat the compile time.
 constexpr int64_t kMaxArgBytes = int64_t{256} << 10;
+// Elements of weights that are computed from constants, by all operators of a module together: some seconds.
+constexpr int64_t kMaxComputedElements = int64_t{1} << 29;
 
-// Bytes of a tensor or a tuple of tensors; null if not known before it is computed.
-std::optional<int64_t> StaticBytes(const ir::Type* type) {
+// The size of a tensor or a tuple of tensors.
+struct Size {
+  int64_t elements = 0, bytes = 0;
+};
+
+// nullopt if it is not known before the tensor is computed, or too large to count.
+std::optional<Size> StaticSize(const ir::Type* type) {
   if (const auto* tuple = DynCast<ir::TupleType>(type)) {
-    int64_t sum = 0;
+    Size sum;
     for (const ir::Type* field : tuple->fields) {
-      std::optional<int64_t> bytes = StaticBytes(field);
-      if (!bytes) return std::nullopt;
-      sum += *bytes;
+      std::optional<Size> size = StaticSize(field);
+      if (!size) return std::nullopt;
+      sum = {sum.elements + size->elements, sum.bytes + size->bytes};
     }
     return sum;
   }
@@ -37,8 +47,8 @@ std::optional<int64_t> StaticBytes(const ir::Type* type) {
   if (tensor == nullptr || !tensor->shape.is_dims() || !tensor->dtype.is_concrete()) return std::nullopt;
   std::optional<Shape> shape = StaticShape(tensor->shape.dims);
   std::optional<int64_t> elements = shape ? NumElements(*shape) : std::nullopt;
-  if (!elements || *elements > kMaxFoldedBytes) return std::nullopt;
-  return *elements * tensor->dtype.dtype.bytes();
+  if (!elements || *elements > kMaxComputedElements) return std::nullopt;
+  return Size{*elements, *elements * tensor->dtype.dtype.bytes()};
 }
 
 std::optional<Value> ConstantValue(const Expr* expr) {
@@ -137,13 +147,88 @@ Expr* NarrowedConstants::Fold(const ir::Builder& at, const ops::OpDef& op, const
   return Named(at.Constant(known.back().to), args);
 }
 
+namespace {
+
+// Finds the constants that something else takes than calls on constants.
+class ConstantUses {
+ public:
+  explicit ConstantUses(absl::flat_hash_set<const std::byte*>& used) : used_(used) {}
+
+  void Visit(const Expr* root) {
+    const Expr* named = nullptr;  // a constant that a let gives a name
+    ir::ForEachExpr(root, [&](const Expr* expr) {
+      if (const auto* let = DynCast<ir::Let>(expr)) {
+        named = DynCast<ir::Constant>(let->value);
+        if (IsComputed(let->value)) computed_[let->var] = DynCast<ir::Constant>(let->value);
+        return true;
+      }
+      const auto* constant = DynCast<ir::Constant>(expr);
+      if (constant != nullptr && constant != named) Add(*constant);
+      const auto* use = DynCast<ir::VarExpr>(expr);
+      auto found = use == nullptr ? computed_.end() : computed_.find(use->var);
+      if (found != computed_.end() && found->second != nullptr) Add(*found->second);
+      return expr->expr_kind != ir::ExprKind::kCall || !IsComputed(expr);
+    });
+  }
+
+ private:
+  void Add(const ir::Constant& constant) {
+    if (constant.literal.bytes() > kMaxFoldedBytes) used_.insert(constant.literal.data());
+  }
+
+  // Returns whether the value is a constant, or what operators make of constants.
+  bool IsComputed(const Expr* expr) {
+    if (const auto* use = DynCast<ir::VarExpr>(expr)) return computed_.contains(use->var);
+    if (expr->expr_kind == ir::ExprKind::kConstant) return true;
+    const std::vector<Expr*>* parts = nullptr;
+    if (const auto* tuple = DynCast<ir::Tuple>(expr)) parts = &tuple->fields;
+    if (ir::OpCallee(expr) != nullptr) parts = &ir::Cast<ir::Call>(expr)->args;
+    if (parts == nullptr) return false;
+    if (auto found = known_.find(expr); found != known_.end()) return found->second;
+    const bool is_computed =
+        WithStack([&] { return std::ranges::all_of(*parts, [&](const Expr* part) { return IsComputed(part); }); });
+    return known_[expr] = is_computed;
+  }
+
+  absl::flat_hash_set<const std::byte*>& used_;
+  absl::flat_hash_map<const ir::Var*, const ir::Constant*> computed_;  // null: by operators
+  absl::flat_hash_map<const Expr*, bool> known_;                       // calls and tuples: whether they are computed
+};
+
+}  // namespace
+
+ComputedWeights::ComputedWeights(const ir::Module& module) : elements_left_(kMaxComputedElements) {
+  for (const ir::GlobalFunction& global : module.functions) ConstantUses(used_).Visit(global.function->body);
+}
+
+Expr* ComputedWeights::Fold(const ir::Builder& at, const ops::OpDef& op, const ir::Attrs& attrs,
+                            const std::vector<const Expr*>& args, const ir::Type* type) {
+  const bool computes = op.fusion == ops::FusionClass::kElementwise || op.fusion == ops::FusionClass::kBroadcast ||
+                        op.fusion == ops::FusionClass::kReduction;
+  std::optional<Size> size = computes ? StaticSize(type) : std::nullopt;
+  if (!size) return nullptr;
+  std::vector<Value> values;
+  int64_t bytes = 0, elements = size->elements;
+  for (const Expr* arg : args) {
+    const auto* constant = DynCast<ir::Constant>(arg);
+    if (constant == nullptr || used_.contains(constant->literal.data())) return nullptr;
+    bytes += constant->literal.bytes();
+    elements = std::max(elements, constant->literal.num_elements());
+    values.push_back(Value::Tensor(constant->literal));
+  }
+  if (size->bytes > std::max(bytes, kMaxFoldedBytes) || elements > elements_left_) return nullptr;
+  elements_left_ -= elements;
+  absl::StatusOr<Value> result = ops::EvaluateOp(op, attrs, values);
+  return result.ok() ? Named(FromValue(at, *result), args) : nullptr;
+}
+
 Expr* FoldCall(const ir::Builder& at, const ops::OpDef& op, const ir::Attrs& attrs,
                const std::vector<const Expr*>& args, const ir::Type* type) {
   if (op.is_reshape) {
     if (Expr* reshaped = Reshaped(at, args[0], type)) return Named(reshaped, {args[0]});
   }
-  std::optional<int64_t> result_bytes = StaticBytes(type);
-  if (!result_bytes || *result_bytes > kMaxFoldedBytes) return nullptr;
+  std::optional<Size> result_size = StaticSize(type);
+  if (!result_size || result_size->bytes > kMaxFoldedBytes) return nullptr;
   std::vector<Value> values;
   int64_t bytes = 0;
   for (const Expr* arg : args) {

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "base/literal.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/module.h"
 #include "compiler/ops/op_def.h"
 
 namespace rvm::passes {
@@ -37,6 +39,23 @@ class NarrowedConstants {
     Literal from, to;
   };
   absl::flat_hash_map<std::pair<const std::byte*, DataType>, std::vector<Entry>> entries_;  // by the elements
+};
+
+// Weights that a program computes from constants, as by weight standardisation or weight normalisation: large results
+// that take no more memory than what they are made of.
+class ComputedWeights {
+ public:
+  explicit ComputedWeights(const ir::Module& module);
+
+  // Returns the result of an elementwise operator or a reduction, as a constant. Null if an argument is no constant, or
+  // is a large one that something else uses, too: it would be stored twice. Null as well if the result is larger than
+  // all arguments, or if too much has been computed before.
+  ir::Expr* Fold(const ir::Builder& at, const ops::OpDef& op, const ir::Attrs& attrs,
+                 const std::vector<const ir::Expr*>& args, const ir::Type* type);
+
+ private:
+  absl::flat_hash_set<const std::byte*> used_;  // elements of constants that calls on variables take
+  int64_t elements_left_;
 };
 
 }  // namespace rvm::passes

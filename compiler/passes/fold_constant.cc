@@ -1,7 +1,8 @@
 // Folds operators on constants, and branches, fields and clauses that are known.
 //
 // Takes a specialised module. Replaces operator calls on constants by their results (if these are small and cheap to
-// compute, or are floats of fewer bits than the constant), an `if` on a constant by the branch that is taken, a
+// compute, are floats of fewer bits than the constant, or are weights that take no more memory than the constants that
+// they are made of), an `if` on a constant by the branch that is taken, a
 // projection of a known tuple by the field, and a `match` on a known constructor by the clause that matches. Propagates
 // constants and copies of variables.
 #include <algorithm>
@@ -51,7 +52,8 @@ const ir::Call* ConstructorCall(const Expr* expr) {
 
 class Folder : public Rewriter {
  public:
-  Folder(ir::Arena& arena, NarrowedConstants& narrowed) : Rewriter(arena), narrowed_(narrowed) {}
+  Folder(ir::Arena& arena, NarrowedConstants& narrowed, ComputedWeights& weights)
+      : Rewriter(arena), narrowed_(narrowed), weights_(weights) {}
 
  protected:
   void RewriteLet(const ir::Let& let, std::vector<Binding>& chain) override {
@@ -149,7 +151,8 @@ class Folder : public Rewriter {
     std::vector<const Expr*> args;
     for (const Expr* arg : call.args) args.push_back(Known(arg));
     if (Expr* narrowed = narrowed_.Fold(At(call.span), *op, args, call.type)) return narrowed;
-    return FoldCall(At(call.span), *op, call.attrs, args, call.type);
+    if (Expr* folded = FoldCall(At(call.span), *op, call.attrs, args, call.type)) return folded;
+    return weights_.Fold(At(call.span), *op, call.attrs, args, call.type);
   }
 
   // ---- control
@@ -296,14 +299,16 @@ class Folder : public Rewriter {
   }
 
   NarrowedConstants& narrowed_;
+  ComputedWeights& weights_;
   absl::flat_hash_map<const ir::Var*, Expr*> replaced_;     // by an atom
   absl::flat_hash_map<const ir::Var*, const Expr*> known_;  // tuples and constructor calls of atoms
 };
 
 absl::StatusOr<ir::Module> FoldConstant(const ir::Module& module, PassContext&) {
   NarrowedConstants narrowed;
+  ComputedWeights weights(module);
   return MapFunctions(module, [&](const ir::GlobalFunction& global) {
-    return Folder(*module.arena, narrowed).Rewrite(global.function->body);
+    return Folder(*module.arena, narrowed, weights).Rewrite(global.function->body);
   });
 }
 

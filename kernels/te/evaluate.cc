@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/stack_guard.h"
+#include "kernels/te/expr_pool.h"
 
 namespace rvm::te {
 namespace {
@@ -195,6 +196,21 @@ int64_t IntUnary(UnaryOp op, int64_t a, DataType dtype) {
   }
 }
 
+// `dtype`: of the operands.
+Number Unary(UnaryOp op, Number a, DataType dtype) {
+  if (!dtype.is_float()) return {IntUnary(op, a.i, dtype), 0};
+  if (op == UnaryOp::kIsNan) return {std::isnan(a.d), 0};
+  if (op == UnaryOp::kIsInf) return {std::isinf(a.d), 0};
+  if (op == UnaryOp::kIsFinite) return {std::isfinite(a.d), 0};
+  return {0, RoundTo(dtype, FloatUnary(op, a.d))};
+}
+
+Number Binary(BinaryOp op, Number a, Number b, DataType dtype) {
+  if (!dtype.is_float()) return {IntBinary(op, a.i, b.i, dtype), 0};
+  if (IsComparison(op)) return {FloatCompare(op, a.d, b.d), 0};
+  return {0, RoundTo(dtype, FloatArithmetic(op, a.d, b.d))};
+}
+
 Number CastNumber(Number value, DataType from, DataType to) {
   if (from.is_float() && to.is_float()) {
     double rounded = RoundTo(to, value.d);
@@ -224,6 +240,9 @@ Number BitcastNumber(Number value, DataType from, DataType to) {
   return to.is_float() ? Number{0, LoadDouble(to, bits)} : Number{LoadInt(to, bits), 0};
 }
 
+// A row of positions along an axis is evaluated at once, node by node, if it has so many; `kMaxRow` of them in one go.
+constexpr int64_t kMinRow = 16, kMaxRow = 1024;
+
 // The limit for the elements of a tensor; more would take hours.
 constexpr int64_t kMaxElements = int64_t{1} << 32;
 
@@ -251,11 +270,29 @@ class Evaluator {
   Number EvalReduce(const ExprNode& e);
   Number Load(const ExprNode& read);
 
+  // Positions `begin` to `begin + count` of an axis.
+  struct Row {
+    int64_t axis, begin, count;
+  };
+  using Numbers = std::vector<Number>;
+  // Returns the values at the positions of a row: those of Eval, one by one.
+  Numbers EvalRow(const Expr& e, const Row& row) {
+    return WithStack([&] { return EvalRowOnThisStack(e, row); });
+  }
+  Numbers EvalRowOnThisStack(const Expr& e, const Row& row);
+  Numbers EvalEach(const Expr& e, const Row& row);
+  Numbers LoadRow(const ExprNode& read, const Row& row);
+  bool Depends(const Expr& e, int64_t axis);
+  const Literal& SourceOf(const ExprNode& read) const;
+  void StoreRows(const Tensor& tensor, const Shape& shape, size_t axis, std::byte* elements);
+  void StorePositions(const Tensor& tensor, const Shape& shape, std::byte* elements);
+
   std::span<const Literal> inputs_;
   absl::flat_hash_map<int64_t, int64_t> symbols_;
   absl::flat_hash_map<int64_t, int64_t> indices_;
   absl::flat_hash_map<const TensorNode*, Literal> computed_;
   int64_t position_ = 0;  // the number of elements computed so far of the current tensor
+  absl::flat_hash_map<std::pair<const ExprNode*, int64_t>, bool> depends_;  // by node and axis
 };
 
 absl::Status Evaluator::BindSymbols(const Computation& computation) {
@@ -285,25 +322,102 @@ absl::Status Evaluator::BindSymbols(const Computation& computation) {
   return absl::OkStatus();
 }
 
-Number Evaluator::Load(const ExprNode& read) {
+const Literal& Evaluator::SourceOf(const ExprNode& read) const {
   const TensorNode* tensor = read.tensor.get();
+  if (tensor->kind == TensorKind::kInput) return inputs_[static_cast<size_t>(tensor->input_index)];
+  auto found = computed_.find(tensor);
+  RVM_CHECK(found != computed_.end(), "a te tensor is read before it is computed");
+  return found->second;
+}
+
+Number Evaluator::Load(const ExprNode& read) {
+  const Literal& source = SourceOf(read);
   int64_t offset = 0;
-  const Literal* source = nullptr;
-  if (tensor->kind == TensorKind::kInput) {
-    source = &inputs_[static_cast<size_t>(tensor->input_index)];
-  } else {
-    auto found = computed_.find(tensor);
-    RVM_CHECK(found != computed_.end(), "a te tensor is read before it is computed");
-    source = &found->second;
-  }
   for (size_t axis = 0; axis < read.operands.size(); ++axis) {
     int64_t index = Eval(read.operands[axis]).i;
-    int64_t extent = source->shape()[axis];
+    int64_t extent = source.shape()[axis];
     RVM_CHECK(index >= 0 && index < extent, "a te read is out of bounds");
     offset = offset * extent + index;
   }
-  RVM_CHECK(tensor->kind != TensorKind::kSelf || offset < position_, "a te scan reads what it will compute later");
-  return read.dtype.is_float() ? Number{0, source->DoubleAt(offset)} : Number{source->IntAt(offset), 0};
+  RVM_CHECK(read.tensor->kind != TensorKind::kSelf || offset < position_, "a te scan reads what it will compute later");
+  return read.dtype.is_float() ? Number{0, source.DoubleAt(offset)} : Number{source.IntAt(offset), 0};
+}
+
+// ---- rows
+
+bool Evaluator::Depends(const Expr& e, int64_t axis) {
+  auto [found, is_new] = depends_.try_emplace({e.get(), axis}, false);
+  if (is_new) {
+    const bool depends = DependsOn(e, axis);
+    depends_[{e.get(), axis}] = depends;
+    return depends;
+  }
+  return found->second;
+}
+
+Evaluator::Numbers Evaluator::EvalEach(const Expr& e, const Row& row) {
+  Numbers values;
+  values.reserve(static_cast<size_t>(row.count));
+  for (int64_t i = 0; i < row.count; ++i) {
+    indices_[row.axis] = row.begin + i;
+    values.push_back(Eval(e));
+  }
+  return values;
+}
+
+Evaluator::Numbers Evaluator::LoadRow(const ExprNode& read, const Row& row) {
+  const Literal& source = SourceOf(read);
+  Numbers values(static_cast<size_t>(row.count));  // offsets first
+  for (size_t axis = 0; axis < read.operands.size(); ++axis) {
+    const int64_t extent = source.shape()[axis];
+    const Numbers indices = EvalRow(read.operands[axis], row);
+    for (size_t i = 0; i < values.size(); ++i) {
+      RVM_CHECK(indices[i].i >= 0 && indices[i].i < extent, "a te read is out of bounds");
+      values[i].i = values[i].i * extent + indices[i].i;
+    }
+  }
+  const bool is_float = read.dtype.is_float();
+  for (Number& value : values) {
+    value = is_float ? Number{0, source.DoubleAt(value.i)} : Number{source.IntAt(value.i), 0};
+  }
+  return values;
+}
+
+Evaluator::Numbers Evaluator::EvalRowOnThisStack(const Expr& e, const Row& row) {
+  if (!Depends(e, row.axis)) return Numbers(static_cast<size_t>(row.count), Eval(e));
+  const DataType from = e->operands.empty() ? e->dtype : e->operands[0].dtype();
+  switch (e->kind) {
+    case ExprKind::kIndex: {
+      Numbers values(static_cast<size_t>(row.count));
+      for (size_t i = 0; i < values.size(); ++i) values[i].i = row.begin + static_cast<int64_t>(i);
+      return values;
+    }
+    case ExprKind::kRead: return LoadRow(*e, row);
+    case ExprKind::kCast: {
+      Numbers values = EvalRow(e->operands[0], row);
+      for (Number& value : values) value = CastNumber(value, from, e->dtype);
+      return values;
+    }
+    case ExprKind::kBinary: {
+      Numbers a = EvalRow(e->operands[0], row);
+      const Numbers b = EvalRow(e->operands[1], row);
+      for (size_t i = 0; i < a.size(); ++i) a[i] = Binary(e->binary, a[i], b[i], from);
+      return a;
+    }
+    case ExprKind::kUnary: {
+      Numbers a = EvalRow(e->operands[0], row);
+      for (Number& value : a) value = Unary(e->unary, value, from);
+      return a;
+    }
+    // Operands of a choice that are not chosen may be out of bounds.
+    case ExprKind::kSelect:
+    case ExprKind::kBitcast:
+    case ExprKind::kReduce:
+    case ExprKind::kIntConst:
+    case ExprKind::kFloatConst:
+    case ExprKind::kDim: return EvalEach(e, row);
+  }
+  return {};
 }
 
 Number Evaluator::EvalReduce(const ExprNode& e) {
@@ -338,13 +452,21 @@ Number Evaluator::EvalReduce(const ExprNode& e) {
     case ReduceOp::kArgMinLast: break;
   }
   int64_t best_at = 0;
-  for (int64_t step = 0; step < count; ++step) {
-    int64_t rest = step;
-    for (size_t axis = e.axes.size(); axis-- > 0;) {
-      indices_[e.axes[axis].id] = rest % extents[axis];
-      rest /= extents[axis];
+  const bool has_rows = !extents.empty() && extents.back() >= kMinRow;
+  Numbers row;  // the values at positions of the last axis, from the one of `step` on
+  for (int64_t step = 0, in_row = 0; step < count; ++step, ++in_row) {
+    if (in_row == static_cast<int64_t>(row.size())) {
+      int64_t rest = step;
+      for (size_t axis = e.axes.size(); axis-- > 0;) {
+        indices_[e.axes[axis].id] = rest % extents[axis];
+        rest /= extents[axis];
+      }
+      const int64_t begin = has_rows ? indices_.at(e.axes.back().id) : 0;
+      row = has_rows ? EvalRow(body, {e.axes.back().id, begin, std::min(extents.back() - begin, kMaxRow)})
+                     : Numbers{Eval(body)};
+      in_row = 0;
     }
-    Number v = Eval(body);
+    const Number v = row[static_cast<size_t>(in_row)];
     auto fold = [&](BinaryOp op) {
       best = is_float ? Number{0, RoundTo(dtype, FloatArithmetic(op, best.d, v.d))}
                       : Number{IntBinary(op, best.i, v.i, dtype), 0};
@@ -393,22 +515,8 @@ Number Evaluator::EvalOnThisStack(const ExprNode& e) {
     case ExprKind::kCast: return CastNumber(Eval(e.operands[0]), e.operands[0].dtype(), e.dtype);
     case ExprKind::kBitcast: return BitcastNumber(Eval(e.operands[0]), e.operands[0].dtype(), e.dtype);
     case ExprKind::kReduce: return EvalReduce(e);
-    case ExprKind::kUnary: {
-      Number a = Eval(e.operands[0]);
-      DataType dtype = e.operands[0].dtype();
-      if (!dtype.is_float()) return {IntUnary(e.unary, a.i, dtype), 0};
-      if (e.unary == UnaryOp::kIsNan) return {std::isnan(a.d), 0};
-      if (e.unary == UnaryOp::kIsInf) return {std::isinf(a.d), 0};
-      if (e.unary == UnaryOp::kIsFinite) return {std::isfinite(a.d), 0};
-      return {0, RoundTo(dtype, FloatUnary(e.unary, a.d))};
-    }
-    case ExprKind::kBinary: {
-      Number a = Eval(e.operands[0]), b = Eval(e.operands[1]);
-      DataType dtype = e.operands[0].dtype();
-      if (!dtype.is_float()) return {IntBinary(e.binary, a.i, b.i, dtype), 0};
-      if (IsComparison(e.binary)) return {FloatCompare(e.binary, a.d, b.d), 0};
-      return {0, RoundTo(dtype, FloatArithmetic(e.binary, a.d, b.d))};
-    }
+    case ExprKind::kUnary: return Unary(e.unary, Eval(e.operands[0]), e.operands[0].dtype());
+    case ExprKind::kBinary: return Binary(e.binary, Eval(e.operands[0]), Eval(e.operands[1]), e.operands[0].dtype());
   }
   return {};
 }
@@ -434,6 +542,47 @@ Literal ToScalar(DataType dtype, Number value) {
   std::byte bytes[8] = {};
   dtype.is_float() ? StoreDouble(dtype, bytes, value.d) : StoreInt(dtype, bytes, value.i);
   return Literal::FromBytes(dtype, {}, std::span(bytes).first(static_cast<size_t>(dtype.bytes())));
+}
+
+void Store(DataType dtype, std::byte* address, Number value) {
+  dtype.is_float() ? StoreDouble(dtype, address, value.d) : StoreInt(dtype, address, value.i);
+}
+
+void Evaluator::StorePositions(const Tensor& tensor, const Shape& shape, std::byte* elements) {
+  const int64_t count = *NumElements(shape);
+  for (int64_t i = 0; i < count; ++i) {
+    position_ = i;
+    int64_t rest = i;
+    for (size_t axis = shape.size(); axis-- > 0;) {
+      indices_[tensor->axes[axis].id] = rest % shape[axis];
+      rest /= shape[axis];
+    }
+    Store(tensor->dtype, elements + i * tensor->dtype.bytes(), Eval(tensor->body));
+  }
+}
+
+// Computes rows along an axis, for each position of the others.
+void Evaluator::StoreRows(const Tensor& tensor, const Shape& shape, size_t axis, std::byte* elements) {
+  int64_t stride = 1;
+  for (size_t i = axis + 1; i < shape.size(); ++i) stride *= shape[i];
+  const int64_t rows = *NumElements(shape) / shape[axis];
+  for (int64_t number = 0; number < rows; ++number) {
+    int64_t rest = number, first = 0, apart = 1;  // the offset of the row's first element
+    for (size_t i = shape.size(); i-- > 0; apart *= shape[i]) {
+      if (i == axis) continue;
+      indices_[tensor->axes[i].id] = rest % shape[i];
+      first += rest % shape[i] * apart;
+      rest /= shape[i];
+    }
+    for (int64_t begin = 0; begin < shape[axis]; begin += kMaxRow) {
+      const int64_t count = std::min(shape[axis] - begin, kMaxRow);
+      const Numbers values = EvalRow(tensor->body, {tensor->axes[axis].id, begin, count});
+      for (int64_t i = 0; i < count; ++i) {
+        std::byte* address = elements + (first + (begin + i) * stride) * tensor->dtype.bytes();
+        Store(tensor->dtype, address, values[static_cast<size_t>(i)]);
+      }
+    }
+  }
 }
 
 absl::StatusOr<Literal> Evaluator::Compute(const Tensor& tensor, bool is_read) {
@@ -462,17 +611,11 @@ absl::StatusOr<Literal> Evaluator::Compute(const Tensor& tensor, bool is_read) {
   std::shared_ptr<Buffer> buffer = Buffer::Allocate(count * tensor->dtype.bytes());
   Literal literal(tensor->dtype, shape, buffer);
   if (tensor->self) computed_.emplace(tensor->self.get(), literal);
-  for (int64_t i = 0; i < count; ++i) {
-    position_ = i;
-    int64_t rest = i;
-    for (size_t axis = shape.size(); axis-- > 0;) {
-      indices_[tensor->axes[axis].id] = rest % shape[axis];
-      rest /= shape[axis];
-    }
-    Number value = Eval(tensor->body);
-    std::byte* address = buffer->data() + i * tensor->dtype.bytes();
-    tensor->dtype.is_float() ? StoreDouble(tensor->dtype, address, value.d) : StoreInt(tensor->dtype, address, value.i);
-  }
+  // Positions of a scan are computed in order.
+  size_t axis = tensor->self ? 0 : shape.size();
+  while (axis > 0 && shape[axis - 1] < kMinRow) --axis;
+  axis > 0 && count > 0 ? StoreRows(tensor, shape, axis - 1, buffer->data())
+                        : StorePositions(tensor, shape, buffer->data());
   if (tensor->is_ordered && count > 0) OrderRows(reinterpret_cast<int64_t*>(buffer->data()), count, shape.back());
   if (is_read) computed_.emplace(tensor.get(), literal);
   return literal;

@@ -1,6 +1,6 @@
-// The test oracle: evaluates a te computation element by element, without a schedule. float16 and bfloat16 compute in
-// float32 and are rounded at each tensor. It shares no functions of scalars with code generation and with recipes
-// (vm/recipe/lane_functions.h), so that a mistake in one of them shows where tests compare them.
+// The test oracle, which also folds constants: evaluates a te computation without a schedule. float16 and bfloat16
+// compute in float32 and are rounded at each tensor. It shares no functions of scalars with code generation and with
+// recipes (vm/recipe/lane_functions.h), so that a mistake in one of them shows where tests compare them.
 #ifndef RVM_KERNELS_TE_EVALUATE_H_
 #define RVM_KERNELS_TE_EVALUATE_H_
 
