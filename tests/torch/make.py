@@ -546,7 +546,11 @@ def composites():
         lambda x, v: affine(x, 0.1, 3, 0, 255), lambda x, v: affine(x, torch.tensor(0.2), torch.tensor(-1, dtype=torch.int32), -8, 7),
         lambda x, v: torch.fake_quantize_per_channel_affine(x, v.abs() + 0.1, torch.arange(6, dtype=torch.int32), 1, 0, 15),
         lambda x, v: f.fold(x.reshape(2, 12, 2).repeat(1, 1, 3), (5, 6), (2, 3), padding=1, stride=(3, 2)),
-        lambda x, v: f.fold(x.reshape(4, 12)[:, :8], (4, 4), 2, dilation=2, padding=1, stride=(2, 1)), lambda x, v: f.dropout(x * 2, 0.5, False, inplace=True)]
+        lambda x, v: f.fold(x.reshape(4, 12)[:, :8], (4, 4), 2, dilation=2, padding=1, stride=(2, 1)), lambda x, v: f.dropout(x * 2, 0.5, False, inplace=True),
+        lambda x, v: torch._weight_norm(x, v.reshape(1, 6, 1), 1), lambda x, v: torch._weight_norm(x, x[:, :1, :1], 0),
+        lambda x, v: torch._weight_norm(x, v[:1], -1),
+        lambda x, v: torch._grouped_mm(x.reshape(12, 4), x.reshape(3, 4, 4), offs=torch.tensor([3, 3, 12], dtype=torch.int32)),
+        lambda x, v: torch._grouped_mm(x, x.mT)]
     return Each(functions), [(torch.randn(2, 6, 4), torch.randn(6).abs()) for _ in range(2)], None
 
 

@@ -129,6 +129,32 @@ Operands Cross(NodeContext& c) {
   return {c.Sub(c.Mul(turned(a, {1, 2, 0}), turned(b, {2, 0, 1})), c.Mul(turned(a, {2, 0, 1}), turned(b, {1, 2, 0})))};
 }
 
+// _weight_norm: v times g over the lengths of v along `dim`, or of all of it.
+Operands WeightNorm(NodeContext& c) {
+  Operand v = c.In("v"), g = c.In("g");
+  std::vector<int64_t> axes = importing::AllAxes(c.RankOf(v));
+  if (const int64_t dim = c.Int("dim", 0); dim != -1) axes.erase(axes.begin() + c.Axis(dim, c.RankOf(v)));
+  if (c.failed()) return {};
+  Operand squares = c.Op("sum", {c.Mul(v, v)}, {{"axis", ir::IntList(axes)}, {"keepdims", true}});
+  return {c.Mul(v, c.Div(g, c.Op("sqrt", {squares})))};
+}
+
+// _grouped_mm: rows times the matrix of their group, as in a mixture of experts. Group i ends before row `offs[i]`.
+Operands GroupedProduct(NodeContext& c) {
+  Operand x = c.In(c.Has("input") ? "input" : "self"), matrices = c.In(c.Has("weight") ? "weight" : "mat2");
+  if (c.failed()) return {};
+  if (!c.Has("offs") && c.RankOf(x) == 3 && c.RankOf(matrices) == 3) return {MatrixProduct(c, x, matrices)};
+  if (!c.Has("offs") || c.Has("bias") || c.RankOf(x) != 2 || c.RankOf(matrices) != 3) {
+    return {c.Fail("its groups are not of rows of a matrix; expected rows, a matrix for each group, and `offs`")};
+  }
+  const Dim rows = c.ExtentOf(x, 0);
+  Operand row = c.Unsqueeze(c.Iota(rows), {1}), ends = c.Cast(c.In("offs"), c.DTypeOf(row));
+  Operand group = c.Op("sum", {c.Cast(c.Op("greater_equal", {row, ends}), kInt32)}, {{"axis", ir::AttrValue::List{1}}});
+  Operand own = c.Op("take", {matrices, group}, {{"axis", int64_t{0}}});
+  Operand y = MatrixProduct(c, c.Unsqueeze(x, {1}), own);
+  return {c.failed() ? nullptr : c.Cast(c.Reshape(y, {rows, c.ExtentOf(y, 2)}), c.DType("out_dtype", c.DTypeOf(x)))};
+}
+
 // chain_matmul and linalg_multi_dot.
 Operands ProductOfAll(NodeContext& c) {
   Operands matrices = c.List(c.Has("matrices") ? "matrices" : "tensors");
@@ -214,6 +240,9 @@ constexpr OperatorRow kRows[] = {
     {"addr", AddProducts},
     {"bilinear", Bilinear},
     {"_trilinear", Trilinear},
+    {"_weight_norm", WeightNorm},
+    {"_grouped_mm", GroupedProduct},
+    {"transformers.grouped_mm_fallback.default", GroupedProduct},
     {"chain_matmul", ProductOfAll},
     {"linalg_multi_dot", ProductOfAll},
     {"cross", Cross},
