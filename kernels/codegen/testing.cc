@@ -286,11 +286,11 @@ class Harness {
     }
   }
 
-  // Whether a run that is stopped on its way leaves the end of its outputs alone. The other thread says so after a
-  // share of what a whole run takes; it may get a CPU too late: one try in many must do.
+  // Checks that a run which is stopped on its way leaves the end of its outputs alone. Another thread, which has a CPU
+  // when the run begins, says so after a share of what a whole run takes; it may lose its CPU: one try in many must do.
   void CheckStops(const std::vector<Literal>& inputs, int64_t workspace_bytes,
                   const std::function<int32_t(std::vector<void*>& buffers, RvmKernelContext& context)>& run) const {
-    constexpr int kTries = 20;
+    constexpr int kTries = 100;
     std::vector<void*> buffers;
     for (const Literal& input : inputs) buffers.push_back(const_cast<std::byte*>(input.data()));
     std::vector<Literal> outputs;
@@ -312,11 +312,15 @@ class Harness {
       std::memset(last, 0, size);
       std::atomic<int32_t> flag = 0;
       RvmKernelContext context{workspace->data(), nullptr, reinterpret_cast<const volatile int32_t*>(&flag), nullptr};
+      std::atomic<bool> is_ready = false;
       std::thread other([&] {
+        is_ready = true;
         // Sooner in each try, as the run above may have waited for a processor.
-        std::this_thread::sleep_for(time / (8 << i));
+        const auto end = std::chrono::steady_clock::now() + time / (8 << (i % 20));
+        while (std::chrono::steady_clock::now() < end) continue;
         flag = 1;
       });
+      while (!is_ready) std::this_thread::yield();
       int32_t code = run(buffers, context);
       stopped = code == kRvmCancelled && std::memcmp(last, whole.data(), size) != 0;
       other.join();
