@@ -252,7 +252,20 @@ class OpSimplifier : public Rewriter {
     return ops::BuildCall(At(span), "reshape", {matrix}, std::move(attrs));
   }
 
+  // Reads a constant matrix as it is stored, in place of its transpose, which would be computed in each run where
+  // several products read it.
+  Expr* WithStoredFactor(Expr* expr, const ir::Call& call) {
+    const ir::Call* transpose = CallOf(call.args[1], "transpose");
+    const auto* stored = transpose == nullptr ? nullptr : DynCast<ir::Constant>(transpose->args[0]);
+    if (stored == nullptr || stored->literal.rank() != 2 || IsIdentity(AxesOf(*transpose))) return expr;
+    ir::Attrs attrs = call.attrs;
+    attrs.Set("transpose_b", !call.attrs.GetBool("transpose_b"));
+    return At(call.span).CallOp(ir::OpCallee(&call), {call.args[0], Rewrite(transpose->args[0])}, std::move(attrs),
+                                call.type);
+  }
+
   Expr* SimplifyMatmul(Expr* expr, const ir::Call& call) {
+    if (Expr* stored = WithStoredFactor(expr, call); stored != expr) return stored;
     const auto& a = *DynCast<ir::TensorType>(call.args[0]->type);
     const auto& b = *DynCast<ir::TensorType>(call.args[1]->type);
     bool ta = call.attrs.GetBool("transpose_a"), tb = call.attrs.GetBool("transpose_b");

@@ -139,7 +139,9 @@ class PrimitiveBuilder {
     return At(expr->span).Use(it->second);
   }
 
+  // Weights that several operators read are a parameter for each, so that each may have them in a layout of its own.
   ir::Var* ConstantParam(Expr* constant, const Literal& literal) {
+    if (literal.bytes() > kMaxSharedBytes) return Param("c", constant->type, constant);
     for (const auto& [known, param] : constants_) {
       if (known->data() == literal.data() && known->dtype() == literal.dtype() && known->shape() == literal.shape()) {
         return param;

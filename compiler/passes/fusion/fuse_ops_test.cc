@@ -552,6 +552,25 @@ TEST(MovedCopiesTest, MoveWhereTheirReaderHasRoom) {
   EXPECT_EQ(KernelSizes(After("fuse_ops", CopyOfLargeReader(64), 2)), std::vector<int>({2, 64}));
 }
 
+// Each product has a layout of its own for weights that several read.
+TEST(FuseOpsTest, SharedWeightsAreAParameterForEachProduct) {
+  const std::string text = After("fuse_ops", R"(
+def @main(%x: Tensor[(8, 100), float32]) {
+  let %w = Constant(2f, (100, 100), float32);
+  let %b = Constant(3f, (100), float32);
+  nn.dense(nn.dense(%x, %w) + %b, %w) + %b
+}
+)",
+                                 2);
+  EXPECT_EQ(KernelSizes(text), std::vector<int>({4}));
+  // Parameters are declared with a type; constants print theirs otherwise.
+  auto params = [&](const std::string& type) {
+    return std::vector<std::string>(absl::StrSplit(text, absl::StrCat(": Tensor[", type, ", float32]"))).size() - 1;
+  };
+  EXPECT_EQ(params("(100, 100)"), 2u) << text;
+  EXPECT_EQ(params("(100)"), 1u) << text;
+}
+
 // A kernel that is full ends where least memory lies between it and the next one: at the bytes, not at the wide sums
 // that are made of them.
 TEST(FuseOpsTest, FullKernelsEndAtNarrowTensors) {

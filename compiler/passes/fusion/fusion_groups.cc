@@ -540,7 +540,9 @@ bool FusionPlan::HasFewOperands(const FusionGroup& producer, const FusionGroup& 
     for (uint32_t member : group->members) {
       ForEachAtom(*steps_[member].op, [&](const Expr* atom) {
         if (const auto* constant = DynCast<ir::Constant>(atom)) {
-          if (constant->literal.rank() > 0) inputs.insert(constant->literal.data());
+          const bool is_shared = constant->literal.bytes() <= kMaxSharedBytes;
+          const void* own = constant;
+          if (constant->literal.rank() > 0) inputs.insert(is_shared ? constant->literal.data() : own);
           return;
         }
         const ir::Var* var = Cast<ir::VarExpr>(atom)->var;

@@ -61,6 +61,9 @@ struct FusionGroup {
   static constexpr uint32_t kNoAnchor = ~uint32_t{0};
 };
 
+// Operators of a kernel share parameters for constants that are no larger.
+inline constexpr int64_t kMaxSharedBytes = int64_t{16} << 10;
+
 struct FusionOptions {
   int opt_level;
   // Not null: independent calls run together. Products that need no carried value, and additions to references, stay
