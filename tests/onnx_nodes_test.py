@@ -165,6 +165,22 @@ class Nodes(relayvm.TestCase):
         # Scales along the axis that is summed over have no product in integers.
         check(self.node("MatMul", ["xf", "wf"], ["y"]), integers(np.int8, 12, 6), integers(np.uint8, 4, 12), 0, channels, 3, is_integer=False)
 
+    def test_convolutions_by_kernels_with_zero_points(self):
+        """Zero points of both factors are taken out of the sums: also one that the model computes, and in groups."""
+        np, random = self.np, self.np.random.default_rng(11)
+        bytes_of = lambda *shape: random.integers(0, 256, shape).astype("uint8")  # noqa: E731
+        for attributes, w, extents in (({"pads": [1, 0, 2, 1], "strides": [2, 1]}, (12, 8, 3, 3), (1, 8, 9, 11)),
+                                       ({"group": 3, "auto_pad": "SAME_UPPER"}, (12, 4, 3, 2), (2, 12, 7, 5)),
+                                       ({"group": 4}, (8, 8, 1), (1, 32, 6)), ({"group": 6, "pads": [1, 1]}, (6, 1, 3), (1, 6, 9)),
+                                       ({"dilations": [2, 2]}, (5, 3, 2, 2), (1, 3, 6, 6))):
+            with self.subTest(attributes=attributes):
+                node = self.node("ConvInteger", ["x", "w", "xz", "wz"], ["y"], **attributes)
+                kernels, x = bytes_of(*w), bytes_of(*extents)
+                inputs = [self.value("x", list(extents), "UINT8"), self.value("xz", [], "UINT8")]
+                model = self.save([node], inputs, [self.value("y", None, "INT32")], {"w": kernels, "wz": np.uint8(131)})
+                self.compare(model, [{"x": x, "xz": np.array(zero, "uint8")} for zero in (0, 117)])
+                self.assertNotIn("int16", self.imported(model) if w[1] > 1 else "")
+
     # ---- branches
 
     def branch(self, *nodes, weights=(), output="r"):

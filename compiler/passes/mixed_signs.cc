@@ -184,7 +184,7 @@ class SignMixer : public Rewriter {
     constexpr std::string_view kMoves[] = {"transpose",     "concatenate",   "strided_slice", "nn.max_pool1d",
                                            "nn.max_pool2d", "nn.max_pool3d", "nn.pad"};
     if (!op->is_reshape && std::ranges::find(kMoves, op->name) == std::end(kMoves)) return nullptr;
-    if (op->name == "nn.pad" && ConstantOf(call.args[1]) == nullptr) return nullptr;
+    if (op->name == "nn.pad" && ConstantOf(call.args[1]) == nullptr && ByteOf(call.args[1]) == nullptr) return nullptr;
     const std::vector<Expr*> data = DataOf(call);
     return std::ranges::all_of(data, [](const Expr* arg) { return ByteOf(arg) != nullptr; }) ? &call : nullptr;
   }
@@ -227,7 +227,10 @@ class SignMixer : public Rewriter {
     std::vector<Expr*> data = DataOf(call);
     for (Expr*& arg : data) arg = FlippedData(arg, span);
     args[0] = DynCast<ir::Tuple>(call.args[0]) != nullptr ? at.Tuple(std::move(data)) : data[0];
-    if (ir::OpCallee(&call)->name == "nn.pad") args[1] = at.Constant(Flipped(*ConstantOf(call.args[1])));
+    if (ir::OpCallee(&call)->name == "nn.pad") {
+      const Literal* value = ConstantOf(call.args[1]);
+      args[1] = value != nullptr ? at.Constant(Flipped(*value)) : FlippedData(call.args[1], span);
+    }
     return Call(call, std::move(args), call.attrs);
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -193,6 +194,38 @@ te::Computation StemOfBytes(DataType image, DataType filters, int64_t window, in
     });
   });
   return {"windows", {x, w}, {y}};
+}
+
+// The channels of a group are taken in steps of four, from a copy, as those of a whole image are; the border may be a
+// number that only the call knows.
+TEST(TileTest, GroupsAndBordersInFours) {
+  Tensor x = Input(0, "x", kUInt8, {32, 9, 9}), w = Input(1, "w", kInt8, {24, 8, 3, 3});
+  Tensor border = Input(2, "border", kUInt8, {});
+  Tensor padded = ComputeTensor("padded", kUInt8, {32, 11, 11}, [&](Indices i) {
+    Expr inside;
+    for (size_t axis : {1, 2}) {
+      Expr fits = te::Binary(BinaryOp::kAnd, te::Binary(BinaryOp::kGreaterEqual, i[axis], te::Index(1)),
+                             te::Binary(BinaryOp::kLess, i[axis], te::Index(10)));
+      inside = inside ? te::Binary(BinaryOp::kAnd, inside, fits) : fits;
+    }
+    return te::Select(inside, x({i[0], i[1] - te::Index(1), i[2] - te::Index(1)}), border({}));
+  });
+  Dim extents[] = {8, 3, 3};
+  Tensor y = ComputeTensor("y", kInt32, {24, 9, 9}, [&](Indices i) {
+    return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) {
+      Expr group = te::Binary(BinaryOp::kFloorDivide, i[0], te::Index(6));
+      return te::Cast(kInt32, padded({group * te::Index(8) + r[0], i[1] + r[1], i[2] + r[2]})) *
+             te::Cast(kInt32, w({i[0], r[0], r[1], r[2]}));
+    });
+  });
+  for (const char* target : {"x86-64-v3", "alderlake", "icelake-server"}) {
+    CheckOptions options{.constant_inputs = {false, true, false}, .range = 255, .target = target, .threads = true};
+    ScheduledKernel kernel = CheckKernel({"groups", {x, w, border}, {y}}, options);
+    if (HasFatalFailure()) return;
+    ASSERT_TRUE(HasTile(kernel.schedule)) << Describe(kernel.schedule);
+    EXPECT_EQ(GroupOf(kernel.schedule), target == std::string_view("x86-64-v3") ? 2 : 4) << Describe(kernel.schedule);
+    EXPECT_NE(Describe(kernel.schedule).find("pairs"), std::string::npos) << Describe(kernel.schedule);
+  }
 }
 
 // A row of a window that is no whole steps is read with what follows it, from a copy with columns behind the last

@@ -31,6 +31,16 @@ bool IsConstantInput(const Expr& factor, const std::vector<bool>& constant_input
   return input < constant_inputs.size() && constant_inputs[input];
 }
 
+// Returns whether the expression differs between neighbouring positions of an axis: not if it asks for the group of
+// positions alone, as a convolution's image does.
+bool VariesByEach(const Expr& e, const IndexVar& axis) {
+  if (e->kind == ExprKind::kIndex) return e->index.id == axis.id;
+  const bool divides = e->kind == ExprKind::kBinary && e->binary == te::BinaryOp::kFloorDivide &&
+                       e->operands[0]->kind == ExprKind::kIndex && e->operands[1]->kind == ExprKind::kIntConst;
+  if (divides && e->operands[1]->int_value > 1) return false;
+  return std::ranges::any_of(e->operands, [&](const Expr& operand) { return VariesByEach(operand, axis); });
+}
+
 // Returns the read of what is multiplied by a constant, and the dtype of that; null if the sum is of another form, such
 // as a depthwise convolution, whose constant has no columns of its own.
 std::pair<Expr, DataType> PairedRead(const Tensor& tensor, const std::vector<bool>& constant_inputs) {
@@ -43,7 +53,7 @@ std::pair<Expr, DataType> PairedRead(const Tensor& tensor, const std::vector<boo
   if (IsConstantInput(a, constant_inputs)) std::swap(a, b);
   bool fits = a->kind == ExprKind::kRead && !IsConstantInput(a, constant_inputs) && IsConstantInput(b, constant_inputs);
   bool has_columns = fits && std::ranges::any_of(tensor->axes, [&](const IndexVar& axis) {
-                       return te::DependsOn(b, axis.id) && !te::DependsOn(a, axis.id);
+                       return te::DependsOn(b, axis.id) && !VariesByEach(a, axis);
                      });
   return has_columns ? std::pair(a, b.dtype()) : std::pair(Expr(), DataType());
 }
@@ -57,6 +67,14 @@ std::optional<size_t> AxisAlong(const ExprNode& read, const IndexVar& depth) {
     axis = i;
   }
   return axis;
+}
+
+// Returns whether all values are multiples of `group`, provably.
+bool IsMultiple(const Expr& e, int64_t group) {
+  if (e->kind == ExprKind::kIntConst) return e->int_value % group == 0;
+  if (e->kind != ExprKind::kBinary) return false;
+  const bool first = IsMultiple(e->operands[0], group), second = IsMultiple(e->operands[1], group);
+  return e->binary == te::BinaryOp::kMultiply ? first || second : e->binary == te::BinaryOp::kAdd && first && second;
 }
 
 bool HasSteps(const Dim& extent, int64_t group) { return extent.is_const() && extent.constant() % group == 0; }
@@ -89,10 +107,26 @@ class DepthPairer {
       std::optional<size_t> axis = AxisAlong(*read, sum.axes[depth]);
       if (!axis || !HasSteps(sum.axes[depth].extent, group)) continue;
       if (*axis == last) return WithInnermost(tensor, depth);
-      bool is_index = read->operands[*axis]->kind == ExprKind::kIndex;
-      if (!apart && is_index && HasSteps(read->tensor.dims()[*axis], group)) apart = depth;
+      bool has_steps = BeginsWithAStep(read->operands[*axis], sum.axes[depth], group);
+      if (!apart && has_steps && HasSteps(read->tensor.dims()[*axis], group)) apart = depth;
     }
     return apart ? std::optional(WithCopy(tensor, read, *apart, group)) : std::nullopt;
+  }
+
+  Expr Divided(const Expr& index, int64_t group) {
+    return pool_.Binary(te::BinaryOp::kFloorDivide, index, pool_.Extent(group));
+  }
+
+  // Returns the index at position 0 of an axis.
+  Expr FirstAlong(const Expr& index, const IndexVar& axis) {
+    te::Rewrite first;
+    first.variables[axis.id] = pool_.Intern(*te::Index(0));
+    return pool_.Copy(index, first);
+  }
+
+  // Returns whether the index is the axis alone, or begins at a multiple of a step, as the channels of a group do.
+  bool BeginsWithAStep(const Expr& index, const IndexVar& axis, int64_t group) {
+    return IsMultiple(FirstAlong(index, axis), group);
   }
 
   // Returns the sum with that axis as the innermost.
@@ -131,7 +165,8 @@ class DepthPairer {
         rewrite.variables[sum.axes[depth].id] = pool_.Binary(te::BinaryOp::kAdd, first, place);
         std::vector<Expr> at;
         for (const Expr& operand : read->operands) at.push_back(pool_.Copy(operand, rewrite));
-        at[axis] = step;
+        const Expr begin = pool_.Copy(FirstAlong(read->operands[axis], sum.axes[depth]), rewrite);
+        at[axis] = pool_.Binary(te::BinaryOp::kAdd, Divided(begin, group), step);
         at.push_back(place);
         rewrite.done.emplace(read.get(), pool_.Intern(*pairs(at)));
         return pool_.Copy(sum.operands[0], rewrite);

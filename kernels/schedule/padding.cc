@@ -257,7 +257,9 @@ class PaddingHoister {
   // Returns the read of `select` from a padded tensor; null if it is no window over the edge of one.
   Expr PaddedRead(const ExprNode& select, const TensorNode& reader) {
     Expr otherwise = select.operands[2];
-    bool is_constant = otherwise->kind == ExprKind::kIntConst || otherwise->kind == ExprKind::kFloatConst;
+    const bool is_scalar = otherwise->kind == ExprKind::kRead && otherwise->tensor.dims().empty();
+    const bool is_fixed =
+        is_scalar || otherwise->kind == ExprKind::kIntConst || otherwise->kind == ExprKind::kFloatConst;
     // Integers are padded as they are stored, and widened where they are read.
     Expr stored = select.operands[1];
     while (stored->kind == ExprKind::kCast && otherwise->kind == ExprKind::kIntConst &&
@@ -268,7 +270,7 @@ class PaddingHoister {
     if (stored->dtype != select.dtype) otherwise = te::IntConst(stored->dtype, otherwise->int_value);
     Expr read = stored;
     while (read->kind == ExprKind::kCast) read = read->operands[0];
-    if (read->kind != ExprKind::kRead || !is_constant) return Expr();
+    if (read->kind != ExprKind::kRead || !is_fixed) return Expr();
     // Axes along which windows slide or hang over are padded as far as they reach; the others stay as they are.
     Dims dims = read->tensor.dims();
     std::vector<Expr> at = read->operands, first(at.size());

@@ -42,11 +42,15 @@ Operand Convolve(Steps& c, Operand x, Operand weight, const Windows& windows, in
 }
 
 Operand PadBy(Steps& c, Operand x, double value, const Dims& widths) {
+  return PadWith(c, x, c.Number(value, x), widths);
+}
+
+Operand PadWith(Steps& c, Operand x, Operand value, const Dims& widths) {
   if (std::optional<Shape> known = StaticShape(widths)) {
-    return c.Op("nn.pad", {x, c.Number(value, x)}, {{"pad_width", PadWidths(*known)}});
+    return c.Op("nn.pad", {x, value}, {{"pad_width", PadWidths(*known)}});
   }
   Operand matrix = c.Reshape(c.emit().FromDims(widths), {c.RankOf(x), 2});
-  return c.Op("dyn.nn.pad", {x, matrix, c.Number(value, x)}, {{"pad_mode", "constant"}});
+  return c.Op("dyn.nn.pad", {x, matrix, value}, {{"pad_mode", "constant"}});
 }
 
 Operand GatherWindows(Steps& c, Operand x, const Dims& kernel, const Windows& windows, bool turns) {

@@ -61,15 +61,21 @@ std::optional<Literal> ColumnSums(const Literal& matrix, const Literal* zero_poi
   return AsInt32(sums, {matrix.shape()[1]});
 }
 
-// Returns the sums of the kernels of a convolution, as they broadcast with its channels; nullopt if int32 does not hold
-// them.
-std::optional<Literal> KernelSums(const Literal& kernels) {
+// Returns the zero point of kernel `i`; null: they have none.
+int64_t ZeroOf(const Literal* zero_points, int64_t i) {
+  return zero_points == nullptr ? 0 : zero_points->IntAt(zero_points->num_elements() == 1 ? 0 : i);
+}
+
+// Returns the sums of the kernels of a convolution, less their zero points, as they broadcast with its channels;
+// nullopt if int32 does not hold them.
+std::optional<Literal> KernelSums(const Literal& kernels, const Literal* zero_points) {
   const int64_t count = kernels.shape()[0], size = count == 0 ? 0 : kernels.num_elements() / count;
   Shape shape(static_cast<size_t>(kernels.rank() - 1), 1);
   shape[0] = count;
   std::vector<int64_t> sums(static_cast<size_t>(count), 0);
   for (int64_t i = 0; i < count; ++i) {
-    for (int64_t j = 0; j < size; ++j) sums[static_cast<size_t>(i)] += kernels.IntAt(i * size + j);
+    int64_t& sum = sums[static_cast<size_t>(i)] = -size * ZeroOf(zero_points, i);
+    for (int64_t j = 0; j < size; ++j) sum += kernels.IntAt(i * size + j);
   }
   return AsInt32(sums, std::move(shape));
 }
@@ -132,15 +138,47 @@ Operand Centred(NodeContext& c, Operand x, Operand zero_point) {
   return c.Sub(c.Cast(x, wide), c.Cast(zero_point, wide));
 }
 
+namespace {
+
+// Returns the sums of the windows of x, over the channels of each group of kernels, in int32.
+Operand WindowSums(NodeContext& c, Operand x, Operand border, const Literal& kernels) {
+  const int64_t groups = c.Int("group", 1), channels = kernels.shape()[1];
+  Dims dims = c.DimsOf(x);
+  dims[1] = channels;
+  dims.insert(dims.begin() + 1, Dim(groups));
+  Operand sums = c.Op("sum", {c.Reshape(c.Cast(x, kInt32), dims)}, {{"axis", ir::AttrValue::List{2}}});
+  if (border != nullptr) border = c.Mul(c.Cast(border, kInt32), c.emit().Integer(channels, kInt32));
+  Shape ones = kernels.shape();
+  ones[0] = groups;
+  ones[1] = 1;
+  sums = PlainConv(c, sums, c.emit().Constant(Literal::Full(kInt32, std::move(ones), 1)), "int32", border);
+  if (groups == 1 || c.failed()) return sums;
+  return c.Op("repeat", {sums}, {{"repeats", kernels.shape()[0] / groups}, {"axis", int64_t{1}}});
+}
+
+}  // namespace
+
 Operand IntegerConv(NodeContext& c, Operand x, Operand zero_x, Operand weight, Operand zero_weight) {
-  const Literal* zero = zero_x != nullptr && zero_x->constant ? &*zero_x->constant : nullptr;
-  bool is_stored = IsZero(zero_weight) && zero != nullptr && zero->num_elements() == 1 && IsByte(c.DTypeOf(x)) &&
-                   weight->constant && IsByte(weight->constant->dtype()) && weight->constant->rank() > 2;
-  std::optional<Literal> sums = is_stored ? KernelSums(*weight->constant) : std::nullopt;
+  const Literal* kernels = weight->constant && weight->constant->rank() > 2 ? &*weight->constant : nullptr;
+  const Literal* zeros = IsZero(zero_weight) || !zero_weight->constant ? nullptr : &*zero_weight->constant;
+  // Sums of windows of one channel cost as much as the products.
+  bool takes_out = IsZero(zero_weight) || (zeros != nullptr && kernels != nullptr && kernels->shape()[1] > 1);
+  bool is_stored = kernels != nullptr && IsByte(kernels->dtype()) && IsByte(c.DTypeOf(x)) && takes_out &&
+                   (zero_x == nullptr || c.RankOf(zero_x) == 0);
+  if (zeros != nullptr && is_stored)
+    is_stored = zeros->num_elements() == 1 || zeros->num_elements() == kernels->shape()[0];
+  std::optional<Literal> sums = is_stored ? KernelSums(*kernels, zeros) : std::nullopt;
   if (!sums) return PlainConv(c, Centred(c, x, zero_x), Centred(c, weight, zero_weight), "int32");
-  Operand y = PlainConv(c, x, weight, "int32", static_cast<double>(zero->IntAt(0)));
-  if (c.failed() || zero->IntAt(0) == 0) return y;
-  return c.Sub(y, c.Mul(c.Cast(zero_x, kInt32), c.emit().Constant(*std::move(sums))));
+  Operand border = IsZero(zero_x) ? nullptr : zero_x;
+  Operand y = PlainConv(c, x, weight, "int32", border);
+  if (border != nullptr) y = c.Sub(y, c.Mul(c.Cast(border, kInt32), c.emit().Constant(*sums)));
+  if (zeros == nullptr || c.failed()) return y;
+  std::vector<int64_t> points;
+  for (int64_t i = 0; i < zeros->num_elements(); ++i) points.push_back(zeros->IntAt(i));
+  Shape shape = sums->shape();
+  shape[0] = zeros->num_elements();
+  Operand factors = c.emit().Constant(*AsInt32(points, std::move(shape)));
+  return c.Sub(y, c.Mul(WindowSums(c, x, border, *kernels), factors));
 }
 
 Operand QuantisedProduct(NodeContext& c, Operand a, Operand b, bool transposes_b) {

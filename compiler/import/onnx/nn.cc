@@ -52,10 +52,10 @@ Windows ReadWindows(NodeContext& c, Operand x, std::vector<int64_t> kernel) {
 }
 
 Operand PadSame(NodeContext& c, Operand x, double value, Windows& windows) {
-  return PadSame(c, x, value, Dims(windows.kernel.begin(), windows.kernel.end()), windows);
+  return PadSame(c, x, c.Number(value, x), Dims(windows.kernel.begin(), windows.kernel.end()), windows);
 }
 
-Operand PadSame(NodeContext& c, Operand x, double value, const Dims& kernel, Windows& windows) {
+Operand PadSame(NodeContext& c, Operand x, Operand value, const Dims& kernel, Windows& windows) {
   if (!windows.is_same || c.failed()) return x;
   Dims widths = {0, 0, 0, 0};
   bool is_known = true;
@@ -77,7 +77,7 @@ Operand PadSame(NodeContext& c, Operand x, double value, const Dims& kernel, Win
   }
   if (is_known) return x;
   windows.pads.assign(2 * windows.axes, 0);
-  return importing::PadBy(c, x, value, widths);
+  return importing::PadWith(c, x, value, widths);
 }
 
 Dims KernelExtents(NodeContext& c, Operand& weight) {
@@ -97,21 +97,21 @@ Dims KernelExtents(NodeContext& c, Operand& weight) {
   return dims;
 }
 
-Operand PlainConv(NodeContext& c, Operand x, Operand weight, std::string_view out_dtype, double border) {
+Operand PlainConv(NodeContext& c, Operand x, Operand weight, std::string_view out_dtype, Operand border) {
   Dims kernel = KernelExtents(c, weight);
   if (c.failed()) return nullptr;
   std::optional<Shape> known = StaticShape(kernel);
   Windows windows = ReadWindows(
       c, x, known ? std::vector<int64_t>(known->begin(), known->end()) : std::vector<int64_t>(kernel.size(), 1));
   if (c.failed()) return nullptr;
-  x = PadSame(c, x, border, kernel, windows);
-  if (border != 0) {
+  x = PadSame(c, x, border == nullptr ? c.Number(0, x) : border, kernel, windows);
+  if (border != nullptr) {
     Dims widths = {0, 0, 0, 0};
     for (size_t i = 0; i < windows.axes; ++i) {
       widths.push_back(windows.pads[i]);
       widths.push_back(windows.pads[i + windows.axes]);
     }
-    x = importing::PadBy(c, x, border, widths);
+    x = importing::PadWith(c, x, border, widths);
     windows.pads.assign(2 * windows.axes, 0);
   }
   int64_t groups = c.Int("group", 1);

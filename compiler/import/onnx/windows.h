@@ -21,10 +21,11 @@ Windows ReadWindows(NodeContext& c, Operand x, std::vector<int64_t> kernel);
 Dims KernelExtents(NodeContext& c, Operand& weight);
 // Makes `auto_pad` numbers in windows.pads or, where extents are not known, x padded.
 Operand PadSame(NodeContext& c, Operand x, double value, Windows& windows);
-// Returns the same for a kernel of these extents, which may be unknown.
-Operand PadSame(NodeContext& c, Operand x, double value, const Dims& kernel, Windows& windows);
-// Returns a convolution by the node's attributes, without bias. `out_dtype` as in Convolve.
-Operand PlainConv(NodeContext& c, Operand x, Operand weight, std::string_view out_dtype = "", double border = 0);
+// Returns the same for a kernel of these extents, which may be unknown. `value`: a scalar of the dtype of x.
+Operand PadSame(NodeContext& c, Operand x, Operand value, const Dims& kernel, Windows& windows);
+// Returns a convolution by the node's attributes, without bias. `out_dtype` as in Convolve. `border`: what x is padded
+// with, a scalar of its dtype; null: 0.
+Operand PlainConv(NodeContext& c, Operand x, Operand weight, std::string_view out_dtype = "", Operand border = nullptr);
 
 // Returns the averages of windows of x, by the node's attributes.
 Operand AveragePooled(NodeContext& c, Operand x);
