@@ -1,6 +1,7 @@
 #include "compiler/passes/fold_call.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -26,6 +27,8 @@ using ir::Expr;
 constexpr int64_t kMaxArgBytes = int64_t{256} << 10;
 // Elements of weights that are computed from constants, by all operators of a module together: some seconds.
 constexpr int64_t kMaxComputedElements = int64_t{1} << 29;
+// Products of a sum that take the time of an element of another operator.
+constexpr int64_t kProductsPerElement = 4;
 
 // The size of a tensor or a tuple of tensors.
 struct Size {
@@ -203,19 +206,25 @@ ComputedWeights::ComputedWeights(const ir::Module& module) : elements_left_(kMax
 
 Expr* ComputedWeights::Fold(const ir::Builder& at, const ops::OpDef& op, const ir::Attrs& attrs,
                             const std::vector<const Expr*>& args, const ir::Type* type) {
-  const bool computes = op.fusion == ops::FusionClass::kElementwise || op.fusion == ops::FusionClass::kBroadcast ||
-                        op.fusion == ops::FusionClass::kReduction;
+  // A product takes more time than to read what it gives, which is kept beside its factors then.
+  const bool is_product = op.fusion == ops::FusionClass::kContraction;
+  const bool computes = is_product || op.fusion == ops::FusionClass::kElementwise ||
+                        op.fusion == ops::FusionClass::kBroadcast || op.fusion == ops::FusionClass::kReduction;
   std::optional<Size> size = computes ? StaticSize(type) : std::nullopt;
   if (!size) return nullptr;
   std::vector<Value> values;
   int64_t bytes = 0, elements = size->elements;
+  // Of products by m x k, k x n and m x n elements, the square of m x k x n.
+  auto square = static_cast<double>(size->elements);
   for (const Expr* arg : args) {
     const auto* constant = DynCast<ir::Constant>(arg);
-    if (constant == nullptr || used_.contains(constant->literal.data())) return nullptr;
+    if (constant == nullptr || (!is_product && used_.contains(constant->literal.data()))) return nullptr;
     bytes += constant->literal.bytes();
     elements = std::max(elements, constant->literal.num_elements());
+    square *= static_cast<double>(constant->literal.num_elements());
     values.push_back(Value::Tensor(constant->literal));
   }
+  if (is_product) elements = std::max(elements, static_cast<int64_t>(std::sqrt(square)) / kProductsPerElement);
   if (size->bytes > std::max(bytes, kMaxFoldedBytes) || elements > elements_left_) return nullptr;
   elements_left_ -= elements;
   absl::StatusOr<Value> result = ops::EvaluateOp(op, attrs, values);

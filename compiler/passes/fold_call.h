@@ -47,9 +47,9 @@ class ComputedWeights {
  public:
   explicit ComputedWeights(const ir::Module& module);
 
-  // Returns the result of an elementwise operator or a reduction, as a constant. Null if an argument is no constant, or
-  // is a large one that something else uses, too: it would be stored twice. Null as well if the result is larger than
-  // all arguments, or if too much has been computed before.
+  // Returns the result of an elementwise operator, a reduction or a product, as a constant. Null if an argument is no
+  // constant, or, but for a product, is a large one that something else uses, too: it would be stored twice. Null as
+  // well if the result is larger than all arguments, or if too much has been computed before.
   ir::Expr* Fold(const ir::Builder& at, const ops::OpDef& op, const ir::Attrs& attrs,
                  const std::vector<const ir::Expr*>& args, const ir::Type* type);
 

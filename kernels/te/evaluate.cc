@@ -268,6 +268,13 @@ class Evaluator {
   }
   Number EvalOnThisStack(const ExprNode& e);
   Number EvalReduce(const ExprNode& e);
+  std::optional<Number> SumOfProducts(const ExprNode& e, const std::vector<int64_t>& extents);
+  // Elements of a tensor of float32 at positions of an axis: from the first one, `stride` apart.
+  struct Line {
+    const float* first;
+    int64_t stride;
+  };
+  std::optional<Line> LineOf(const ExprNode& read, const IndexVar& axis, int64_t count);
   Number Load(const ExprNode& read);
 
   // Positions `begin` to `begin + count` of an axis.
@@ -420,6 +427,44 @@ Evaluator::Numbers Evaluator::EvalRowOnThisStack(const Expr& e, const Row& row) 
   return {};
 }
 
+// nullopt if the read is something else.
+std::optional<Evaluator::Line> Evaluator::LineOf(const ExprNode& read, const IndexVar& axis, int64_t count) {
+  if (read.kind != ExprKind::kRead || read.dtype != kFloat32 || read.tensor->kind == TensorKind::kSelf) {
+    return std::nullopt;
+  }
+  const Literal& source = SourceOf(read);
+  int64_t first = 0, stride = 0;
+  indices_[axis.id] = 0;
+  for (size_t i = 0; i < read.operands.size(); ++i) {
+    const int64_t extent = source.shape()[i], index = Eval(read.operands[i]).i;
+    const std::optional<int64_t> step = Stride(read.operands[i], axis.id);
+    if (!step) return std::nullopt;
+    const int64_t last = index + *step * (count - 1);
+    RVM_CHECK(index >= 0 && index < extent && last >= 0 && last < extent, "a te read is out of bounds");
+    first = first * extent + index;
+    stride = stride * extent + *step;
+  }
+  return Line{source.values<float>().data() + first, stride};
+}
+
+// Returns a sum of products of elements of float32, as of constant matrices, which are large; nullopt if `e` is
+// something else.
+std::optional<Number> Evaluator::SumOfProducts(const ExprNode& e, const std::vector<int64_t>& extents) {
+  const ExprNode& product = *e.operands[0];
+  const bool fits = e.reduce == ReduceOp::kSum && product.kind == ExprKind::kBinary && product.dtype == kFloat32 &&
+                    product.binary == BinaryOp::kMultiply && extents.size() == 1 && extents[0] > 0;
+  if (!fits) return std::nullopt;
+  const std::optional<Line> a = LineOf(*product.operands[0], e.axes[0], extents[0]);
+  const std::optional<Line> b = a ? LineOf(*product.operands[1], e.axes[0], extents[0]) : std::nullopt;
+  if (!b) return std::nullopt;
+  float sum = 0;
+  for (int64_t i = 0; i < extents[0]; ++i) {
+    const float term = a->first[i * a->stride] * b->first[i * b->stride];
+    sum += term;
+  }
+  return Number{0, sum};
+}
+
 Number Evaluator::EvalReduce(const ExprNode& e) {
   const Expr& body = e.operands[0];
   DataType dtype = body.dtype();
@@ -429,6 +474,7 @@ Number Evaluator::EvalReduce(const ExprNode& e) {
     extents.push_back(Value(axis.extent));
     count *= extents.back();
   }
+  if (std::optional<Number> sum = SumOfProducts(e, extents)) return *sum;
   Number best;
   bool is_float = dtype.is_float();
   double infinity = std::numeric_limits<double>::infinity();
