@@ -214,7 +214,7 @@ Expr* ComputedWeights::Fold(const ir::Builder& at, const ops::OpDef& op, const i
   if (!size) return nullptr;
   std::vector<Value> values;
   int64_t bytes = 0, elements = size->elements;
-  // Of products by m x k, k x n and m x n elements, the square of m x k x n.
+  // The square of m x k x n for a product of m x k by k x n elements.
   auto square = static_cast<double>(size->elements);
   for (const Expr* arg : args) {
     const auto* constant = DynCast<ir::Constant>(arg);
