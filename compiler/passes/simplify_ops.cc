@@ -6,7 +6,8 @@
 // dtype; so is a field of the results of dropout or batch normalisation that is an argument. A transpose of a transpose
 // is one transpose. Imported models and inlined functions of any rank are full of these. A convolution with transposed
 // filters takes the filters themselves under another layout, and an operator that broadcasts takes an operand as it is
-// before it is broadcast: later passes find constants there. A product that sums over an extent of 1, as the gradient
+// before it is broadcast: later passes find constants there. A product by the transpose of a constant matrix reads the
+// matrix. A product that sums over an extent of 1, as the gradient
 // of a weight that multiplies one row, becomes a multiplication of a column and a row, which fuses with what adds it
 // up.
 #include <algorithm>

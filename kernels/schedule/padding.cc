@@ -92,8 +92,6 @@ constexpr int64_t kMaxPhases = 4;
 // Sums of fewer products do not make up for splitting rows that are short for the widest vectors.
 constexpr int64_t kMinWideDepth = 16;
 constexpr int64_t kWideVectorBits = 512;
-// Channels of a pixel that are so many are read in whole steps but the last.
-constexpr int64_t kMinDepthOfBytes = 16;
 
 // Returns whether the read is the image of a depthwise convolution of floats: no two results share a window, so that
 // vectors run along the rows of the image.

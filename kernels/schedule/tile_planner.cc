@@ -72,8 +72,6 @@ constexpr int64_t kRegistersOfFours = 2;
 constexpr int64_t kMaxStepsOfBlock = 8;
 // Chains of additions that one row of a tile has at least, if their number is fixed: as many as their latency.
 constexpr int64_t kChainsOfRow = 4;
-// A last step of fewer than four bytes wastes little of a run of the depth that is so long.
-constexpr int64_t kMinDepthOfBytes = 16;
 
 // Returns whether evaluating `e` where it is not needed could read out of bounds: code for it has branches.
 bool HasBranches(const Expr& e) {

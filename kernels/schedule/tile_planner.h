@@ -11,6 +11,9 @@
 
 namespace rvm::schedule {
 
+// A last step of fewer than four bytes wastes little of a run of the depth that is so long.
+inline constexpr int64_t kMinDepthOfBytes = 16;
+
 // The greatest height of a tile, if there are registers for it.
 inline constexpr int64_t kMaxTileRows = 14;
 

@@ -354,11 +354,7 @@ Number Evaluator::Load(const ExprNode& read) {
 
 bool Evaluator::Depends(const Expr& e, int64_t axis) {
   auto [found, is_new] = depends_.try_emplace({e.get(), axis}, false);
-  if (is_new) {
-    const bool depends = DependsOn(e, axis);
-    depends_[{e.get(), axis}] = depends;
-    return depends;
-  }
+  if (is_new) found->second = DependsOn(e, axis);
   return found->second;
 }
 

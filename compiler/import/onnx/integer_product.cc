@@ -49,21 +49,20 @@ void AddRows(const Literal& matrix, std::vector<int64_t>& sums) {
   }
 }
 
+// Returns the zero point of kernel or column `i`: one is for all, and none are 0.
+int64_t ZeroOf(const Literal* zero_points, int64_t i) {
+  return zero_points == nullptr ? 0 : zero_points->IntAt(zero_points->num_elements() == 1 ? 0 : i);
+}
+
 // Returns the sums of the columns of a matrix of bytes, less `zero_point` in each row, which is one or has one for each
 // column; nullopt if int32 does not hold them.
 std::optional<Literal> ColumnSums(const Literal& matrix, const Literal* zero_point) {
   std::vector<int64_t> sums(static_cast<size_t>(matrix.shape()[1]), 0);
   if (!sums.empty()) matrix.dtype() == kInt8 ? AddRows<int8_t>(matrix, sums) : AddRows<uint8_t>(matrix, sums);
-  for (size_t i = 0; i < sums.size() && zero_point != nullptr; ++i) {
-    int64_t at = zero_point->num_elements() == 1 ? 0 : static_cast<int64_t>(i);
-    sums[i] -= zero_point->IntAt(at) * matrix.shape()[0];
+  for (size_t i = 0; i < sums.size(); ++i) {
+    sums[i] -= ZeroOf(zero_point, static_cast<int64_t>(i)) * matrix.shape()[0];
   }
   return AsInt32(sums, {matrix.shape()[1]});
-}
-
-// Returns the zero point of kernel `i`; null: they have none.
-int64_t ZeroOf(const Literal* zero_points, int64_t i) {
-  return zero_points == nullptr ? 0 : zero_points->IntAt(zero_points->num_elements() == 1 ? 0 : i);
 }
 
 // Returns the sums of the kernels of a convolution, less their zero points, as they broadcast with its channels;
@@ -173,11 +172,8 @@ Operand IntegerConv(NodeContext& c, Operand x, Operand zero_x, Operand weight, O
   Operand y = PlainConv(c, x, weight, "int32", border);
   if (border != nullptr) y = c.Sub(y, c.Mul(c.Cast(border, kInt32), c.emit().Constant(*sums)));
   if (zeros == nullptr || c.failed()) return y;
-  std::vector<int64_t> points;
-  for (int64_t i = 0; i < zeros->num_elements(); ++i) points.push_back(zeros->IntAt(i));
-  Shape shape = sums->shape();
-  shape[0] = zeros->num_elements();
-  Operand factors = c.emit().Constant(*AsInt32(points, std::move(shape)));
+  Operand factors = c.Cast(zero_weight, kInt32);
+  if (c.RankOf(factors) > 0) factors = c.Squeeze(factors, {c.RankOf(factors) - 1});  // as they broadcast with y
   return c.Sub(y, c.Mul(WindowSums(c, x, border, *kernels), factors));
 }
 

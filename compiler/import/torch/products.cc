@@ -145,7 +145,7 @@ Operands GroupedProduct(NodeContext& c) {
   if (c.failed()) return {};
   if (!c.Has("offs") && c.RankOf(x) == 3 && c.RankOf(matrices) == 3) return {MatrixProduct(c, x, matrices)};
   if (!c.Has("offs") || c.Has("bias") || c.RankOf(x) != 2 || c.RankOf(matrices) != 3) {
-    return {c.Fail("its groups are not of rows of a matrix; expected rows, a matrix for each group, and `offs`")};
+    return {c.Unsupported("groups that are not rows of a matrix, or a bias")};
   }
   const Dim rows = c.ExtentOf(x, 0);
   Operand row = c.Unsqueeze(c.Iota(rows), {1}), ends = c.Cast(c.In("offs"), c.DTypeOf(row));

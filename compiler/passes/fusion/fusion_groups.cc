@@ -367,7 +367,7 @@ void FusionPlan::JoinProducers(uint32_t step) {
 
 // Gives the group of the step the last members of a producer that is too large for it, where less memory lies between
 // the two then: a convolution of bytes is cut off before its sums, not behind them.
-bool FusionPlan::TakeEnd(uint32_t producer, uint32_t step) {
+void FusionPlan::TakeEnd(uint32_t producer, uint32_t step) {
   const std::vector<uint32_t> members = groups_[producer].members;
   const uint32_t own = steps_[step].group, end = static_cast<uint32_t>(groups_.size());
   size_t best = members.size();
@@ -376,19 +376,17 @@ bool FusionPlan::TakeEnd(uint32_t producer, uint32_t step) {
     const double bytes = BytesBetween(members, begin, own);
     if (bytes < least) best = begin, least = bytes;
   }
-  if (best == members.size()) return false;
+  if (best == members.size()) return;
   const auto cut = members.begin() + static_cast<ptrdiff_t>(best);
   groups_.push_back({.last = groups_[producer].last});
   SetMembers(end, {cut, members.end()});
   SetMembers(producer, {members.begin(), cut});
   if (MayMerge(groups_[end], step) && Fits(groups_[end], groups_[own])) {
     groups_[producer].last = groups_[producer].members.back();
-    Merge(end, own);
-    return true;
+    return Merge(end, own);
   }
   SetMembers(producer, members);
   groups_.pop_back();
-  return false;
 }
 
 // Returns the bytes that a group of `members` stores, if those from `begin` on join the consumer. An extent that is not

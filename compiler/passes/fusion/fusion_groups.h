@@ -110,7 +110,7 @@ class FusionPlan {
   // Returns whether the group of the step may compute what the producer does, apart from its size.
   bool MayMerge(const FusionGroup& producer, uint32_t step) const;
   bool Fits(const FusionGroup& producer, const FusionGroup& consumer) const;
-  bool TakeEnd(uint32_t producer, uint32_t step);
+  void TakeEnd(uint32_t producer, uint32_t step);
   double BytesBetween(const std::vector<uint32_t>& members, size_t begin, uint32_t consumer) const;
   void SetMembers(uint32_t group, std::vector<uint32_t> members);
   bool MayShareDevice(const FusionGroup& producer, const FusionGroup& consumer) const;

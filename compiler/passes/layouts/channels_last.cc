@@ -43,7 +43,7 @@ using ir::Expr;
 
 constexpr std::array<int64_t, 4> kToLast = {0, 2, 3, 1}, kToFirst = {0, 3, 1, 2};
 constexpr size_t kRank = 4;
-// Channels of a result that fill a vector; more leave lanes idle.
+// Channels that fill a vector. A result whose channels are no multiple leaves lanes idle.
 constexpr int64_t kLanes = 16;
 // Results of fewer channels are not computed in this layout; images of bytes lose more in the other one.
 constexpr int64_t kMinChannels = 16, kMinChannelsOfBytes = 8;
