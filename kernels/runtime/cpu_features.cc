@@ -2,6 +2,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
@@ -32,8 +34,8 @@ constexpr ArchitectureInfo kArchitectures[] = {
 };
 
 enum X86Register : uint8_t { kEax, kEbx, kEcx, kEdx };
-// The register state that the operating system must save.
-enum X86State : uint8_t { kBasic, kAvx, kAvx512 };
+// The register state that the operating system must save. That of AMX it saves for processes that ask for it.
+enum X86State : uint8_t { kBasic, kAvx, kAvx512, kAmx };
 
 struct X86Feature {
   std::string_view name;
@@ -76,6 +78,8 @@ constexpr X86Feature kX86Features[] = {
     {"avx512vnni", 7, 0, kEcx, 11, kAvx512},
     {"avx512bitalg", 7, 0, kEcx, 12, kAvx512},
     {"avx512vpopcntdq", 7, 0, kEcx, 14, kAvx512},
+    {"amx-tile", 7, 0, kEdx, 24, kAmx},
+    {"amx-int8", 7, 0, kEdx, 25, kAmx},
     {"avxvnni", 7, 1, kEax, 4, kAvx},
     {"avx512bf16", 7, 1, kEax, 5, kAvx512},
     {"avxifma", 7, 1, kEax, 23, kAvx},
@@ -105,14 +109,23 @@ constexpr ArmFeature kArmFeatures[] = {
 
 #if defined(__x86_64__)
 
+// Asks Linux for the state of AMX's tiles (ARCH_REQ_XCOMP_PERM), for all threads of the process and for those that it
+// forks. Refused by kernels before 5.16, and where a thread's signal stack is too small to hold the state.
+bool MayUseTiles() {
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  static const bool granted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return granted;
+}
+
 bool OsSaves(X86State state) {
   if (state == kBasic) return true;
   uint32_t a = 0, b = 0, c = 0, d = 0;
   if (!__get_cpuid(1, &a, &b, &c, &d) || (c >> 27 & 1) == 0) return false;
   uint32_t low = 0, high = 0;
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  uint32_t wanted = state == kAvx ? 0x6 : 0xe6;
-  return (low & wanted) == wanted;
+  constexpr uint32_t kStates[] = {0, 0x6, 0xe6, 0x600e6};
+  const uint32_t wanted = kStates[state];
+  return (low & wanted) == wanted && (state != kAmx || MayUseTiles());
 }
 
 bool Has(const X86Feature& feature) {

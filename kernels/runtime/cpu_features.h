@@ -26,7 +26,7 @@ std::optional<Architecture> HostArchitecture();
 // The compiler's names of the instruction sets of an architecture: "avx2".
 std::vector<std::string_view> CpuFeatures(Architecture architecture);
 // Returns whether this CPU and its operating system have the instruction set. False for names that are not in
-// CpuFeatures(HostArchitecture()).
+// CpuFeatures(HostArchitecture()). A question for AMX asks the operating system for the use of it, for the process.
 bool HostHas(std::string_view feature);
 
 }  // namespace rvm::runtime

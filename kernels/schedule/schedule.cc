@@ -56,6 +56,10 @@ std::string Describe(const LoopNest& nest) {
   if (tile.segments > 1) absl::StrAppend(&text, ", ", tile.segments, " segments");
   if (strands > 1) absl::StrAppend(&text, ", ", strands, " strands");
   if (unroll > 1) absl::StrAppend(&text, ", unrolled ", unroll);
+  if (tile.matrices) {
+    absl::StrAppend(&text, ", matrices of ", tile.matrices->rows, " rows by ", tile.matrices->step);
+    if (tile.matrices->rest > 0) absl::StrAppend(&text, " and ", tile.matrices->rest);
+  }
   if (tile.transposed_store) text += ", stored transposed";
   if (tile.few)
     absl::StrAppend(&text, tile.few->always() ? ", " : absl::StrCat(", up to ", tile.few->most, " "),

@@ -107,6 +107,20 @@ struct Tile {
   // vectors in place of being broadcast: in a depthwise convolution of images with their channels last.
   bool shared_by_column = false;
 
+  // Products of bytes of at least `least` rows are computed by an instruction that multiplies matrices, in blocks of up
+  // to `rows` rows by a vector. Fewer are tiles as described by the rest. The last block of rows begins where it ends
+  // with the last row, and computes rows again.
+  struct Matrices {
+    int64_t least;
+    int64_t rows;
+    int64_t step;  // positions of the innermost depth axis, a multiple of four, in one instruction
+    int64_t rest;  // likewise, in the one behind the whole steps; 0: none
+
+    // Returns the number of whole steps of the innermost depth axis.
+    int64_t StepsOf(int64_t depth) const { return depth / step; }
+  };
+  std::optional<Matrices> matrices;
+
   int64_t lanes = 1;
   int64_t vectors = 1;
   int64_t rows = 1;

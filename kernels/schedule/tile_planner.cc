@@ -70,6 +70,13 @@ constexpr int64_t kRegistersOfPairs = 1;
 constexpr int64_t kRegistersOfFours = 2;
 // Steps of a product in blocks that are emitted one behind the other: with four bits, a block of 32.
 constexpr int64_t kMaxStepsOfBlock = 8;
+// Rows, and groups of four positions of the depth, of a matrix of bytes: the most, and those that pay for it.
+constexpr int64_t kRowsOfMatrix = 16, kGroupsOfMatrix = 16;
+// Blocks of rows, and vectors of columns, whose matrices of sums are computed together.
+constexpr int64_t kBlocksOfMatrices = 2, kVectorsOfMatrices = 2;
+constexpr int64_t kMinRowsOfMatrix = 4, kMinGroupsOfMatrix = 8;
+// Fewer products cost less than to configure the registers of matrices.
+constexpr int64_t kMinProductsOfMatrices = 64 * 1024;
 // Chains of additions that one row of a tile has at least, if their number is fixed: as many as their latency.
 constexpr int64_t kChainsOfRow = 4;
 
@@ -423,6 +430,27 @@ class TilePlanner {
     return tile.depth_step == 4 && step.extent == Dim(4) && te::Stride(tile.vector->operands[0], step.id) == int64_t{1};
   }
 
+  // See Tile::Matrices.
+  std::optional<Tile::Matrices> MatricesOf(const Tile& tile) const {
+    const bool has_factors = target_.has_byte_matrices && tile.depth_step == 4 && !tile.blocks &&
+                             tile.access == Tile::Access::kPanels && tile.broadcast->kind == ExprKind::kRead;
+    if (!has_factors || !tile.row || tile.transposed_store) return std::nullopt;
+    const IndexVar &row = nest_.axes[*tile.row], &innermost = reduce_.axes.back();
+    const Expr& place = tile.broadcast->operands[0];
+    const int64_t depth = innermost.extent.constant(), groups = (depth + 3) / 4;
+    const bool reads_whole = depth % 4 == 0 || (tile.packed && ReadsBehind(tile.broadcast, tile.depth_step));
+    if (!te::Stride(place, row.id) || te::Stride(place, innermost.id) != int64_t{1} || !reads_whole)
+      return std::nullopt;
+    const int64_t rows = std::min(row.extent.AsConst().value_or(kRowsOfMatrix), kRowsOfMatrix);
+    const Dim products = te::NumPositions(nest_.axes) * te::NumPositions(reduce_.axes);
+    if (rows < kMinRowsOfMatrix || groups < kMinGroupsOfMatrix) return std::nullopt;
+    if (products.is_const() && products.constant() < kMinProductsOfMatrices) return std::nullopt;
+    // Equal steps, if there are so many that are no shorter than they must be.
+    const int64_t steps = (groups + kGroupsOfMatrix - 1) / kGroupsOfMatrix;
+    if (groups % steps == 0) return Tile::Matrices{kMinRowsOfMatrix, rows, groups / steps * 4, 0};
+    return Tile::Matrices{kMinRowsOfMatrix, rows, kGroupsOfMatrix * 4, groups % kGroupsOfMatrix * 4};
+  }
+
   // See Tile::packed_rows. Steps of four bytes that lie apart would be put together for each row.
   std::optional<PackedLayout> RowsOfFours(const Tile& tile) const {
     const Expr& rows = tile.broadcast;
@@ -598,6 +626,12 @@ class TilePlanner {
       least = cost;
       tile.vectors = vectors;
       tile.rows = height;
+    }
+    tile.matrices = MatricesOf(tile);
+    // The heights of blocks of matrices are their own.
+    if (tile.matrices && rows.is_const()) {
+      tile.vectors = std::min(needed, kVectorsOfMatrices);
+      tile.rows = std::min(rows.constant(), kBlocksOfMatrices * tile.matrices->rows);
     }
     const Dim& innermost = reduce_.axes.back().extent;
     tile.inner_depth = innermost.is_const() ? (innermost.constant() + tile.depth_step - 1) / tile.depth_step : 0;

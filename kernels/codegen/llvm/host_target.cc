@@ -86,7 +86,7 @@ absl::StatusOr<HostTarget> ThisMachine() {
                     .features = ""};
   llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
   for (std::string_view feature : runtime::CpuFeatures(*architecture)) {
-    if (host.lookup(feature)) AddFeature(target, feature);
+    if (host.lookup(feature) && runtime::HostHas(feature)) AddFeature(target, feature);
   }
   return target;
 }

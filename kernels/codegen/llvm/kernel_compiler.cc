@@ -298,6 +298,7 @@ schedule::Target ScheduleTarget(const HostTarget& target) {
   facts.has_pair_products = facts.vector_bits == 128 || has("+avx2");
   facts.has_narrow_pairs = facts.vector_bits == 128 ? has("+ssse3") : has("+avx2");
   facts.has_byte_products = facts.vector_bits == 512 ? has("+avx512vnni") : facts.vector_bits == 256 && has("+avxvnni");
+  facts.has_byte_matrices = facts.vector_bits == 512 && facts.has_byte_products && has("+amx-int8");
   return facts;
 }
 

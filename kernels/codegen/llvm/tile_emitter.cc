@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/codegen/llvm/loop_emitter.h"
+#include "kernels/codegen/llvm/matrix_emitter.h"
 #include "kernels/codegen/llvm/tile_factors.h"
 #include "kernels/codegen/llvm/transpose_vectors.h"
 #include "kernels/schedule/nest_cost.h"
@@ -28,6 +29,8 @@ using Values = std::vector<Value*>;
 
 // How many tiles have the schedule's height for each that has another.
 constexpr int64_t kWeightOfFullHeight = 64;
+// Blocks of rows whose matrices of sums are computed together.
+constexpr int64_t kBlocks = 2;
 
 class TileEmitter {
  public:
@@ -37,6 +40,7 @@ class TileEmitter {
         s_(site),
         t_(*site.nest.tile),
         f_(site),
+        matrices_(site, f_),
         finish_(finish),
         depth_(site.nest.reduction()->axes),
         element_(f_.element()),
@@ -45,6 +49,7 @@ class TileEmitter {
         panels_(f_.panels()) {
     if (t_.row) rows_ = site.nest.axes[*t_.row].extent;
     buffer_rows_ = t_.transposed_store ? (t_.rows + t_.lanes - 1) / t_.lanes * t_.lanes : t_.rows;
+    if (t_.matrices) buffer_rows_ = std::max(buffer_rows_, kBlocks * t_.matrices->rows);
   }
 
   Dim Run();
@@ -67,10 +72,14 @@ class TileEmitter {
   Values EmitStrands(Value* row, int64_t height, const Panel& panel);
   void EmitSums(Value* row, int64_t height, const Panel& panel);
   void StoreSums(int64_t height, const Values& sums);
-  void EmitEpilogue(Value* row, Value* height, const Panel& panel);
+  void EmitEpilogue(Value* row, Value* height, const Panel& panel, Value* buffer_row = nullptr);
   llvm::MDNode* Weights(const std::vector<int64_t>& heights) const;
   void EmitTile(Value* row, Value* height, const std::vector<int64_t>& heights, const Panel& panel);
-  void EmitTiles(Value* row, Value* height, const std::vector<int64_t>& heights, Value* block);
+  void EmitPanels(Value* block, llvm::function_ref<void(const Panel&)> emit);
+  void EmitMatrices(Value* row, const Panel& panel);
+  Value* HasMatrices();
+  Value* RowsOfMatrix();
+  void EmitRowsOfMatrices(Value* block);
   void EmitRows(Value* block);
   void EmitManyRows(Value* block);
   void EmitFewRows(Value* block);
@@ -90,6 +99,7 @@ class TileEmitter {
   const TileSite& s_;
   const Tile& t_;
   TileFactors f_;
+  MatrixEmitter matrices_;
   llvm::function_ref<void(Value*)> finish_;
   const std::vector<IndexVar>& depth_;
   llvm::Type* element_;  // of sums
@@ -441,7 +451,12 @@ void TileEmitter::StoreSums(int64_t height, const Values& sums) {
   }
 }
 
-void TileEmitter::EmitEpilogue(Value* row, Value* height, const Panel& panel) {
+// `buffer_row`: that of the first row; null: 0.
+void TileEmitter::EmitEpilogue(Value* row, Value* height, const Panel& panel, Value* buffer_row) {
+  Value* buffer = buffer_;
+  if (buffer_row != nullptr) {
+    buffer = b_.CreateInBoundsGEP(element_, buffer_, b_.CreateNSWMul(buffer_row, I64(t_.panel())));
+  }
   Value* width = I64(t_.panel());
   bool whole = t_.overlaps || (columns_.is_const() && columns_.constant() % t_.panel() == 0);
   if (!whole) {
@@ -454,7 +469,7 @@ void TileEmitter::EmitEpilogue(Value* row, Value* height, const Panel& panel) {
     e_.Bind(s_.nest.axes[t_.column], b_.CreateNSWAdd(panel.column, c));
     Value* place = t_.transposed_store ? b_.CreateNSWAdd(b_.CreateNSWMul(c, I64(buffer_rows_)), r)
                                        : b_.CreateNSWAdd(b_.CreateNSWMul(r, I64(t_.panel())), c);
-    finish_(b_.CreateLoad(element_, b_.CreateInBoundsGEP(element_, buffer_, place)));
+    finish_(b_.CreateLoad(element_, b_.CreateInBoundsGEP(element_, buffer, place)));
     e_.CloseScope();
   };
   auto loop_from = [&](Value* begin, Value* end, LoopHints hints, llvm::function_ref<void(Value*)> body) {
@@ -533,16 +548,16 @@ void TileEmitter::EmitTile(Value* row, Value* height, const std::vector<int64_t>
   if (!has_own_ends) EmitEpilogue(row, height, panel);
 }
 
-// The tiles of some rows in a block of panels.
-void TileEmitter::EmitTiles(Value* row, Value* height, const std::vector<int64_t>& heights, Value* block) {
-  if (t_.panels_at_once == 1) return EmitTile(row, height, heights, f_.BeginPanel(block));
+// Emits what is computed for each panel of a block.
+void TileEmitter::EmitPanels(Value* block, llvm::function_ref<void(const Panel&)> emit) {
+  if (t_.panels_at_once == 1) return emit(f_.BeginPanel(block));
   Value* first = b_.CreateNSWMul(block, I64(t_.panels_at_once));
   Value* end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWAdd(first, I64(t_.panels_at_once)),
                                         e_.EmitExtent(panels_));
   int64_t cost = CostOfSums(static_cast<size_t>(-1));
   EmitStoppableLoop(b_, {first, end, t_.panels_at_once}, s_.cancel, cost, {},
                     [&](Value* panel, const Values&) -> Values {
-                      EmitTile(row, height, heights, f_.BeginPanel(panel));
+                      emit(f_.BeginPanel(panel));
                       return {};
                     });
 }
@@ -600,14 +615,67 @@ void TileEmitter::EmitFewRows(Value* block) {
   EmitStoppableLoop(b_, {first, end, t_.panels_at_once}, s_.cancel, cost, {}, one_panel);
 }
 
+// Emits one or two blocks of rows from `row` on: all that are left, or two whole ones.
+void TileEmitter::EmitMatrices(Value* row, const Panel& panel) {
+  Value* height = RowsOfMatrix();
+  Value* last = b_.CreateNSWSub(e_.EmitExtent(rows_), height);  // where a block ends with the last row
+  Value* left = b_.CreateNSWSub(e_.EmitExtent(rows_), row);
+  auto one = [&] {
+    Value* first = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, row, last);
+    matrices_.EmitSums({{first}}, panel, buffer_);
+    EmitEpilogue(row, left, panel, b_.CreateNSWSub(row, first));
+  };
+  auto two = [&](Value* count) {
+    Value* second = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWAdd(row, height), last);
+    matrices_.EmitSums({{row, second}}, panel, buffer_);
+    EmitEpilogue(row, count, panel);
+  };
+  const int64_t most = kBlocks * t_.matrices->rows;
+  auto rest = [&] {
+    if (!rows_.is_const()) return EmitIfElse(b_, b_.CreateICmpSGT(left, height), [&] { two(left); }, one);
+    left = I64(rows_.constant() % most);
+    rows_.constant() % most > t_.matrices->rows ? two(left) : one();
+  };
+  const bool has_rest = !rows_.is_const() || rows_.constant() % most != 0;
+  if (!has_rest) return two(I64(most));
+  if (rows_.is_const() && rows_.constant() < most) return rest();
+  EmitIfElse(b_, b_.CreateICmpSGE(left, I64(most)), [&] { two(I64(most)); }, rest);
+}
+
+// Returns whether there are enough rows for matrices.
+Value* TileEmitter::HasMatrices() { return b_.CreateICmpSGE(e_.EmitExtent(rows_), I64(t_.matrices->least)); }
+
+// Returns the number of rows of a block of matrices.
+Value* TileEmitter::RowsOfMatrix() {
+  if (rows_.is_const()) return I64(t_.matrices->rows);
+  return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, e_.EmitExtent(rows_), I64(t_.matrices->rows));
+}
+
+void TileEmitter::EmitRowsOfMatrices(Value* block) {
+  const int64_t height = kBlocks * t_.matrices->rows;
+  const Dim in_part = FloorDiv(rows_ + (height * t_.row_parts - 1), height * t_.row_parts) * height;
+  const auto [first, end] = PartOfRows(in_part, e_.EmitExtent(rows_));
+  int64_t cost = CostOfSums(static_cast<size_t>(-1));
+  EmitStoppableLoop(b_, {first, end, in_part, height}, s_.cancel, cost, {}, [&](Value* row, const Values&) -> Values {
+    EmitPanels(block, [&](const Panel& panel) { EmitMatrices(row, panel); });
+    return {};
+  });
+}
+
 void TileEmitter::EmitRows(Value* block) {
-  if (!t_.few) return EmitManyRows(block);
-  if (t_.few->always()) return EmitFewRows(block);
   auto in_scope = [&](void (TileEmitter::*emit)(Value*)) {
     e_.OpenScope();
     (this->*emit)(block);
     e_.CloseScope();
   };
+  if (t_.matrices) {
+    if (rows_.is_const()) return EmitRowsOfMatrices(block);
+    return EmitIfElse(
+        b_, HasMatrices(), [&] { in_scope(&TileEmitter::EmitRowsOfMatrices); },
+        [&] { in_scope(&TileEmitter::EmitManyRows); });
+  }
+  if (!t_.few) return EmitManyRows(block);
+  if (t_.few->always()) return EmitFewRows(block);
   Value* is_few = b_.CreateICmpSLE(e_.EmitExtent(rows_), I64(t_.few->most));
   EmitIfElse(b_, is_few, [&] { in_scope(&TileEmitter::EmitFewRows); }, [&] { in_scope(&TileEmitter::EmitManyRows); });
 }
@@ -633,7 +701,7 @@ void TileEmitter::EmitManyRows(Value* block) {
       Value* height = I64(low);
       if (higher > 0) height = b_.CreateSelect(b_.CreateICmpSLT(tile, I64(higher)), I64(low + 1), height);
       if (t_.row_panels) e_.Bind(t_.row_panels->tile, tile);
-      EmitTiles(row, height, heights, block);
+      EmitPanels(block, [&](const Panel& panel) { EmitTile(row, height, heights, panel); });
       return {};
     });
     return;
@@ -645,7 +713,7 @@ void TileEmitter::EmitManyRows(Value* block) {
   LoopRange range{first, end, in_part, t_.rows};
   EmitStoppableLoop(b_, range, s_.cancel, cost, {}, [&](Value* row, const Values&) -> Values {
     Value* height = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWSub(rows, row), I64(t_.rows));
-    EmitTiles(row, height, heights, block);
+    EmitPanels(block, [&](const Panel& panel) { EmitTile(row, height, heights, panel); });
     return {};
   });
 }
@@ -699,12 +767,14 @@ Dim TileEmitter::Run() {
   }
   int64_t cost = schedule::CostOfIterations(CostOfSums(static_cast<size_t>(-1)),
                                             FloorDiv(rows_ + (t_.rows * t_.row_parts - 1), t_.rows * t_.row_parts));
+  if (t_.matrices) EmitIf(b_, HasMatrices(), [&] { matrices_.Configure(RowsOfMatrix()); });
   EmitStoppableLoop(b_, {begin, end, units}, s_.cancel, cost, {}, [&](Value* unit, const Values&) -> Values {
     e_.OpenScope();
     EmitUnit(unit);
     e_.CloseScope();
     return {};
   });
+  if (t_.matrices) EmitIf(b_, HasMatrices(), [&] { matrices_.Release(); });
   return s_.by_rows ? s_.nest.axes[0].extent : units;
 }
 

@@ -117,20 +117,19 @@ Value* TileFactors::EmitCodes(const Expr& code, const Panel& panel, int64_t vect
   return code->binary == te::BinaryOp::kAnd ? b_.CreateAnd(bytes, by) : b_.CreateLShr(bytes, by);
 }
 
+Value* TileFactors::PanelAddress(const Panel& panel) {
+  Value* linear = I64(0);
+  for (const IndexVar& axis : depth_) {
+    bool innermost = axis.id == depth_.back().id;
+    Value* extent = e_.EmitExtent(innermost ? Steps() * t_.depth_step : axis.extent);
+    linear = b_.CreateNSWAdd(b_.CreateNSWMul(linear, extent), e_.EmitVariable(axis));
+  }
+  return b_.CreateInBoundsGEP(factor_, panel.base, b_.CreateNSWMul(linear, I64(t_.panel())));
+}
+
 Values TileFactors::LoadVectors(const Panel& panel) {
   if (!t_.sources.empty()) return Expand(t_.vector, panel);
-  Value* first;
-  if (t_.access == Tile::Access::kPanels) {
-    Value* linear = I64(0);
-    for (const IndexVar& axis : depth_) {
-      bool innermost = axis.id == depth_.back().id;
-      Value* extent = e_.EmitExtent(innermost ? Steps() * t_.depth_step : axis.extent);
-      linear = b_.CreateNSWAdd(b_.CreateNSWMul(linear, extent), e_.EmitVariable(axis));
-    }
-    first = b_.CreateInBoundsGEP(factor_, panel.base, b_.CreateNSWMul(linear, I64(t_.panel())));
-  } else {
-    first = FirstColumn(t_.vector, panel);
-  }
+  Value* first = t_.access == Tile::Access::kPanels ? PanelAddress(panel) : FirstColumn(t_.vector, panel);
   return LoadColumns(t_.vector.dtype(), first, panel);
 }
 
@@ -207,6 +206,14 @@ Value* TileFactors::FactorAddress(int64_t row) {
   const DataType dtype = t_.broadcast.dtype();
   Value* first = e_.Address(dtype, e_.pointers.at(t_.broadcast->tensor.get()), e_.Emit(t_.broadcast->operands[0]));
   return e_.Address(dtype, first, I64(row * row_stride_.value_or(0)));
+}
+
+Value* TileFactors::RowAddress(Value* row) {
+  e_.OpenScope();
+  e_.Bind(s_.nest.axes[*t_.row], row);
+  Value* address = FactorAddress(0);
+  e_.CloseScope();
+  return address;
 }
 
 Value* TileFactors::EmitFactor(int64_t row) {

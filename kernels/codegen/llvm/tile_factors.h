@@ -40,6 +40,12 @@ class TileFactors {
   Values LoadShared(const Panel& panel);
   // Returns the vectors that are computed from constants, at the bound position of the depth.
   Values Expand(const te::Expr& expansion, const Panel& panel);
+  // Returns the address of the vectors of a panel in memory at the bound position of the depth: kPanels.
+  llvm::Value* PanelAddress(const Panel& panel);
+  // Returns the address of a row's broadcast factor, which is a read, at the bound position of the depth.
+  llvm::Value* RowAddress(llvm::Value* row);
+  // Returns the distance of the broadcast factors of neighbouring rows, which is a known number.
+  int64_t row_bytes() const { return *row_stride_ * t_.broadcast.dtype().bytes(); }
   // Returns the codes of a product in blocks, as bytes: a byte, or bits of it.
   llvm::Value* EmitCodes(const te::Expr& code, const Panel& panel, int64_t vector);
   // A row of a tile: `index` rows behind the one at `first`.
