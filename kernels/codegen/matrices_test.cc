@@ -1,4 +1,5 @@
-// Products of bytes by the instructions that multiply matrices, compared with te::Evaluate where this CPU has them.
+// Products of bytes and of bfloat16 by the instructions that multiply matrices, compared with te::Evaluate where this
+// CPU has them.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -35,13 +36,16 @@ std::optional<Tile::Matrices> MatricesOf(const schedule::Schedule& schedule) {
   return std::nullopt;
 }
 
-Expr Widened(const Tensor& tensor, std::vector<Expr> at) { return te::Cast(kInt32, tensor(std::move(at))); }
+// Returns an element as it is summed.
+Expr Widened(const Tensor& tensor, std::vector<Expr> at) {
+  return te::Cast(tensor.dtype().is_float() ? kFloat32 : kInt32, tensor(std::move(at)));
+}
 
 // float(sum over k of x[m, k] * w[n, k]) * scale[n].
 te::Computation Product(DataType a, DataType b, const Dim& m, int64_t n, int64_t k) {
   Tensor x = Input(0, "x", a, {m, k}), w = Input(1, "w", b, {n, k}), scale = Input(2, "scale", kFloat32, {n});
   Dim extents[] = {k};
-  Tensor sum = ComputeTensor("sum", kInt32, {m, n}, [&](Indices i) {
+  Tensor sum = ComputeTensor("sum", a.is_float() ? kFloat32 : kInt32, {m, n}, [&](Indices i) {
     return te::Reduce(ReduceOp::kSum, extents,
                       [&](Indices r) { return Widened(x, {i[0], r[0]}) * Widened(w, {i[1], r[0]}); });
   });
@@ -78,6 +82,21 @@ TEST(MatricesTest, ProductsOfBytes) {
   RunsHere(kTarget);
 }
 
+TEST(MatricesTest, ProductsOfBFloats) {
+  for (auto [m, n, k] :
+       {std::tuple(5, 100, 192), {16, 35, 128}, {19, 64, 100}, {31, 30, 94}, {64, 70, 32}, {96, 200, 512}}) {
+    for (bool constant : {true, false}) {
+      if (!constant && m < 16) continue;  // reads the factor as it is
+      CheckOptions options = Options(constant);
+      options.range = 2;
+      ScheduledKernel kernel = CheckKernel(Product(kBFloat16, kBFloat16, m, n, k), options);
+      if (HasFatalFailure()) return;
+      ASSERT_TRUE(MatricesOf(kernel.schedule)) << Describe(kernel.schedule);
+      EXPECT_LE(MatricesOf(kernel.schedule)->step, 32);
+    }
+  }
+}
+
 TEST(MatricesTest, StepsCoverTheDepth) {
   for (auto [depth, step, rest] :
        {std::tuple(64, 64, 0), {96, 48, 0}, {100, 64, 36}, {144, 48, 0}, {184, 64, 56}, {200, 64, 8}, {1152, 64, 0}}) {
@@ -105,13 +124,27 @@ TEST(MatricesTest, OtherProductsHaveNone) {
 
 // A kernel chooses when it runs, with blocks as high as there are rows.
 TEST(MatricesTest, UnknownNumbersOfRows) {
-  for (bool constant : {true, false}) {
-    CheckOptions options = Options(constant);
-    options.symbol_values = {{0}, {1}, {3}, {4}, {9}, {15}, {16}, {17}, {32}, {33}, {75}};
-    ScheduledKernel kernel = CheckKernel(Product(kUInt8, kInt8, Dim::Var(0, "n"), 72, 132), options);
-    if (HasFatalFailure()) return;
-    ASSERT_TRUE(MatricesOf(kernel.schedule)) << Describe(kernel.schedule);
+  for (auto [a, b] : {std::pair(kUInt8, kInt8), {kInt8, kInt8}, {kBFloat16, kBFloat16}}) {
+    for (bool constant : {true, false}) {
+      CheckOptions options = Options(constant);
+      if (a.is_float()) options.range = 2;
+      options.symbol_values = {{0}, {1}, {2}, {3}, {4}, {9}, {15}, {16}, {17}, {32}, {33}, {75}};
+      ScheduledKernel kernel = CheckKernel(Product(a, b, Dim::Var(0, "n"), 72, 132), options);
+      if (HasFatalFailure()) return;
+      ASSERT_TRUE(MatricesOf(kernel.schedule)) << Describe(kernel.schedule);
+    }
   }
+}
+
+// What runs together with others has sums of one order, whatever number of rows a call has.
+TEST(MatricesTest, FixedOrdersOfSumsHaveNone) {
+  te::Computation product = Product(kBFloat16, kBFloat16, Dim::Var(0, "n"), 72, 132);
+  schedule::SumOrder order;
+  order.is_fixed = true;
+  absl::StatusOr<schedule::Schedule> schedule =
+      schedule::MakeSchedule(product, {false, true, false}, ScheduleTarget(*ParseHostTarget(kTarget)), order);
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  EXPECT_FALSE(MatricesOf(*schedule)) << Describe(*schedule);
 }
 
 // The rows of a window of channels that lie side by side, over an image with a border.

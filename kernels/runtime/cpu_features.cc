@@ -78,6 +78,7 @@ constexpr X86Feature kX86Features[] = {
     {"avx512vnni", 7, 0, kEcx, 11, kAvx512},
     {"avx512bitalg", 7, 0, kEcx, 12, kAvx512},
     {"avx512vpopcntdq", 7, 0, kEcx, 14, kAvx512},
+    {"amx-bf16", 7, 0, kEdx, 22, kAmx},
     {"amx-tile", 7, 0, kEdx, 24, kAmx},
     {"amx-int8", 7, 0, kEdx, 25, kAmx},
     {"avxvnni", 7, 1, kEax, 4, kAvx},

@@ -22,9 +22,10 @@ struct Target {
   bool has_half_conversions = false;  // between float16 and float32
   bool has_pair_products = false;     // an instruction adds two products of int16 in each lane of int32
   bool has_byte_products = false;     // and one adds four of an unsigned and a signed byte
-  bool has_byte_matrices = false;  // and one adds the product of two matrices of bytes, of up to 16 by 64 and 64 by 16
-  bool has_signed_fours = false;   // one adds four products of signed bytes in each lane of int32
-  bool has_narrow_pairs = false;   // one adds two products of an unsigned and a signed byte in each lane of int16
+  bool has_byte_matrices = false;     // and one adds the product of two matrices of bytes, 16x64 and 64x16
+  bool has_bfloat_matrices = false;   // one adds that of two matrices of bfloat16, 16x32 and 32x16, to float32
+  bool has_signed_fours = false;      // one adds four products of signed bytes in each lane of int32
+  bool has_narrow_pairs = false;      // one adds two products of an unsigned and a signed byte in each lane of int16
   // The least work, in additions, for which a nest runs on several threads, and the least share of a thread.
   int64_t parallel_work = 200'000;
   int64_t parallel_grain = 50'000;
@@ -50,6 +51,7 @@ inline Target Common(const Target& a, const Target& b) {
           .has_pair_products = a.has_pair_products && b.has_pair_products,
           .has_byte_products = a.has_byte_products && b.has_byte_products,
           .has_byte_matrices = a.has_byte_matrices && b.has_byte_matrices,
+          .has_bfloat_matrices = a.has_bfloat_matrices && b.has_bfloat_matrices,
           .has_signed_fours = a.has_signed_fours && b.has_signed_fours,
           .has_narrow_pairs = a.has_narrow_pairs && b.has_narrow_pairs,
           .parallel_work = std::max(a.parallel_work, b.parallel_work),

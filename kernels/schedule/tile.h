@@ -107,13 +107,13 @@ struct Tile {
   // vectors in place of being broadcast: in a depthwise convolution of images with their channels last.
   bool shared_by_column = false;
 
-  // Products of bytes of at least `least` rows are computed by an instruction that multiplies matrices, in blocks of up
-  // to `rows` rows by a vector. Fewer are tiles as described by the rest. The last block of rows begins where it ends
-  // with the last row, and computes rows again.
+  // Products of bytes, or of bfloat16, of at least `least` rows are computed by an instruction that multiplies
+  // matrices, in blocks of up to `rows` rows by a vector. Fewer are tiles as described by the rest. The last block of
+  // rows begins where it ends with the last row, and computes rows again.
   struct Matrices {
     int64_t least;
     int64_t rows;
-    int64_t step;  // positions of the innermost depth axis, a multiple of four, in one instruction
+    int64_t step;  // positions of the innermost depth axis, a multiple of depth_step, in one instruction
     int64_t rest;  // likewise, in the one behind the whole steps; 0: none
 
     // Returns the number of whole steps of the innermost depth axis.
@@ -134,8 +134,8 @@ struct Tile {
   // keep the shared load in a register and spill accumulators.
   bool slides = false;
   // Positions of the innermost depth axis, of known extent, that one step sums up. Two: the factors, of 8 or 16 bits,
-  // are widened to 16, and their products are added up in pairs in lanes of int32. Four: both factors are bytes.
-  // Else 1.
+  // are widened to 16, and their products are added up in pairs in lanes of int32; or both factors are bfloat16. Four:
+  // both factors are bytes. Else 1.
   int64_t depth_step = 1;
   // The last step may read the broadcast factor behind the innermost depth axis: there are elements, and the vectors
   // have zeros there.
@@ -150,6 +150,8 @@ struct Tile {
   bool transposed_store = false;
 
   int64_t panel() const { return lanes * vectors; }
+  // Returns whether products of bfloat16 are added up in pairs in lanes of float32.
+  bool has_bfloat_pairs() const { return depth_step == 2 && vector.dtype() == kBFloat16; }
   // Returns whether the vectors are read from constants that are packed when the kernel is compiled.
   bool is_packed() const { return packed.has_value() || !sources.empty(); }
   // Products of four bytes are of an unsigned and a signed factor. If both are of one kind, the broadcast factor has

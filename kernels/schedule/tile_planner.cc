@@ -49,6 +49,8 @@ constexpr int64_t kMaxPanelsAtOnce = 16;
 constexpr int64_t kMinUnits = 16;
 // Fewer rows do not pay for a copy of the other factor into panels.
 constexpr int64_t kMinRowsForPanels = 4;
+// Likewise, where the other factor could be read as it is.
+constexpr int64_t kMinRowsForPanelsOfPairs = 16;
 // With so many rows, panels of the image make up for their copy beside a constant that is packed, because the sums are
 // then stored as they are, not transposed, and both factors are read side by side.
 constexpr int64_t kMinRowsForCopies = 96;
@@ -70,7 +72,7 @@ constexpr int64_t kRegistersOfPairs = 1;
 constexpr int64_t kRegistersOfFours = 2;
 // Steps of a product in blocks that are emitted one behind the other: with four bits, a block of 32.
 constexpr int64_t kMaxStepsOfBlock = 8;
-// Rows, and groups of four positions of the depth, of a matrix of bytes: the most, and those that pay for it.
+// Rows, and groups of positions of the depth, of a matrix: the most, and those that pay for it.
 constexpr int64_t kRowsOfMatrix = 16, kGroupsOfMatrix = 16;
 // Blocks of rows, and vectors of columns, whose matrices of sums are computed together.
 constexpr int64_t kBlocksOfMatrices = 2, kVectorsOfMatrices = 2;
@@ -126,6 +128,9 @@ class TilePlanner {
     if (target_.has_pair_products && narrow[0] && narrow[1] && reduce_.axes.back().extent.is_const()) {
       if (std::optional<Tile> tile = Best(narrow, dtype, StepOf(narrow))) return tile;
     }
+    if (target_.has_bfloat_matrices && !schedule_.sum_order.is_fixed && HasPairs(factors)) {
+      if (std::optional<Tile> tile = Best({factors[0]->operands[0], factors[1]->operands[0]}, dtype, 2)) return tile;
+    }
     std::optional<Tile> tile = Best(factors, dtype, 1);
     // Few columns leave most lanes of the widest vectors idle.
     bool has_halves = target_.vector_bits == 512 && dtype.is_float();
@@ -139,6 +144,15 @@ class TilePlanner {
             extent = reduce_.axes.back().extent.constant();
     bool is_wide = extent >= kMinDepthOfBytes || ReadsBehind(narrow[0], group) || ReadsBehind(narrow[1], group);
     return group == 4 && extent % group != 0 && !is_wide ? 2 : group;
+  }
+
+  // Returns whether both factors are elements of bfloat16 in an even number of steps.
+  bool HasPairs(const std::array<Expr, 2>& factors) const {
+    const bool is_even = reduce_.axes.back().extent.AsConst().value_or(1) % 2 == 0;
+    return is_even && std::ranges::all_of(factors, [](const Expr& factor) {
+             return factor->kind == ExprKind::kCast && factor->operands[0]->kind == ExprKind::kRead &&
+                    factor->operands[0].dtype() == kBFloat16;
+           });
   }
 
   // Returns whether the last step of so many positions may read the factor behind the innermost depth axis.
@@ -169,6 +183,8 @@ class TilePlanner {
   // How good it is to read `vector` as vectors and to broadcast the other factor; 0 if that is no tile.
   int Try(const Expr& broadcast, Expr vector, Tile& tile) {
     if (HasBranches(broadcast)) return 0;
+    const bool has_bfloats = tile.depth_step == 2 && broadcast.dtype() == kBFloat16;
+    if (has_bfloats && te::Stride(broadcast->operands[0], reduce_.axes.back().id) != int64_t{1}) return 0;
     // Integers that are stored narrow are widened when they are loaded.
     Expr narrow = NarrowFactor(vector);
     if (narrow && narrow->kind == ExprKind::kRead) vector = narrow;
@@ -432,13 +448,15 @@ class TilePlanner {
 
   // See Tile::Matrices.
   std::optional<Tile::Matrices> MatricesOf(const Tile& tile) const {
-    const bool has_factors = target_.has_byte_matrices && tile.depth_step == 4 && !tile.blocks &&
-                             tile.access == Tile::Access::kPanels && tile.broadcast->kind == ExprKind::kRead;
+    const bool is_multiplied =
+        tile.has_bfloat_pairs() ? target_.has_bfloat_matrices : target_.has_byte_matrices && tile.depth_step == 4;
+    const bool has_factors = is_multiplied && !tile.blocks && tile.access == Tile::Access::kPanels &&
+                             tile.broadcast->kind == ExprKind::kRead;
     if (!has_factors || !tile.row || tile.transposed_store) return std::nullopt;
     const IndexVar &row = nest_.axes[*tile.row], &innermost = reduce_.axes.back();
     const Expr& place = tile.broadcast->operands[0];
-    const int64_t depth = innermost.extent.constant(), groups = (depth + 3) / 4;
-    const bool reads_whole = depth % 4 == 0 || (tile.packed && ReadsBehind(tile.broadcast, tile.depth_step));
+    const int64_t each = tile.depth_step, depth = innermost.extent.constant(), groups = (depth + each - 1) / each;
+    const bool reads_whole = depth % each == 0 || (tile.packed && ReadsBehind(tile.broadcast, tile.depth_step));
     if (!te::Stride(place, row.id) || te::Stride(place, innermost.id) != int64_t{1} || !reads_whole)
       return std::nullopt;
     const int64_t rows = std::min(row.extent.AsConst().value_or(kRowsOfMatrix), kRowsOfMatrix);
@@ -447,8 +465,8 @@ class TilePlanner {
     if (products.is_const() && products.constant() < kMinProductsOfMatrices) return std::nullopt;
     // Equal steps, if there are so many that are no shorter than they must be.
     const int64_t steps = (groups + kGroupsOfMatrix - 1) / kGroupsOfMatrix;
-    if (groups % steps == 0) return Tile::Matrices{kMinRowsOfMatrix, rows, groups / steps * 4, 0};
-    return Tile::Matrices{kMinRowsOfMatrix, rows, kGroupsOfMatrix * 4, groups % kGroupsOfMatrix * 4};
+    if (groups % steps == 0) return Tile::Matrices{kMinRowsOfMatrix, rows, groups / steps * each, 0};
+    return Tile::Matrices{kMinRowsOfMatrix, rows, kGroupsOfMatrix * each, groups % kGroupsOfMatrix * each};
   }
 
   // See Tile::packed_rows. Steps of four bytes that lie apart would be put together for each row.
@@ -471,7 +489,8 @@ class TilePlanner {
   bool CopyToPanels(Tile& tile) const {
     if (HasBranches(tile.vector) || !tile.row || !FillsVectors(nest_.axes[tile.column].extent, tile)) return false;
     const Dim& rows = nest_.axes[*tile.row].extent;
-    if (rows.is_const() && rows.constant() < kMinRowsForPanels) return false;
+    const int64_t least = tile.has_bfloat_pairs() ? kMinRowsForPanelsOfPairs : kMinRowsForPanels;
+    if (rows.is_const() && rows.constant() < least) return false;
     tile.access = Tile::Access::kPanels;
     return true;
   }
@@ -590,14 +609,15 @@ class TilePlanner {
     double least = 0;
     for (int64_t vectors = first; vectors >= last; --vectors) {
       // Sums, one step's vectors and a broadcast must fit the registers.
-      int64_t others = tile.shared_by_column  ? vectors + vectors * tile.window->extent - 1
-                       : tile.window          ? vectors + tile.window->extent - 1
-                       : tile.blocks          ? vectors + kRegistersOfBlocks - 1
-                       : tile.flips_sign()    ? 2 * vectors
-                       : tile.depth_step == 2 ? vectors + kRegistersOfPairs
-                       : has_fours            ? vectors + kRegistersOfFours
-                       : tile.sources.empty() ? vectors
-                                              : 2 * vectors + kRegistersToExpand;
+      int64_t others = tile.shared_by_column     ? vectors + vectors * tile.window->extent - 1
+                       : tile.window             ? vectors + tile.window->extent - 1
+                       : tile.blocks             ? vectors + kRegistersOfBlocks - 1
+                       : tile.flips_sign()       ? 2 * vectors
+                       : tile.has_bfloat_pairs() ? vectors
+                       : tile.depth_step == 2    ? vectors + kRegistersOfPairs
+                       : has_fours               ? vectors + kRegistersOfFours
+                       : tile.sources.empty()    ? vectors
+                                                 : 2 * vectors + kRegistersToExpand;
       int64_t height = std::clamp<int64_t>((target_.vector_registers - others - 1) / vectors, 1, most_rows);
       if (tile.transposed_store && height > tile.lanes) height -= height % std::max<int64_t>(tile.lanes / 2, 1);
       if (rows.is_const()) height = EvenHeight(rows.constant(), height);
@@ -628,10 +648,11 @@ class TilePlanner {
       tile.rows = height;
     }
     tile.matrices = MatricesOf(tile);
-    // The heights of blocks of matrices are their own.
-    if (tile.matrices && rows.is_const()) {
+    if (tile.matrices) {
+      // The heights of blocks of matrices are their own; others are of fewer rows.
       tile.vectors = std::min(needed, kVectorsOfMatrices);
-      tile.rows = std::min(rows.constant(), kBlocksOfMatrices * tile.matrices->rows);
+      tile.rows = rows.is_const() ? std::min(rows.constant(), kBlocksOfMatrices * tile.matrices->rows)
+                                  : tile.matrices->least - 1;
     }
     const Dim& innermost = reduce_.axes.back().extent;
     tile.inner_depth = innermost.is_const() ? (innermost.constant() + tile.depth_step - 1) / tile.depth_step : 0;

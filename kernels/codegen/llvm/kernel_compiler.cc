@@ -299,6 +299,7 @@ schedule::Target ScheduleTarget(const HostTarget& target) {
   facts.has_narrow_pairs = facts.vector_bits == 128 ? has("+ssse3") : has("+avx2");
   facts.has_byte_products = facts.vector_bits == 512 ? has("+avx512vnni") : facts.vector_bits == 256 && has("+avxvnni");
   facts.has_byte_matrices = facts.vector_bits == 512 && facts.has_byte_products && has("+amx-int8");
+  facts.has_bfloat_matrices = facts.vector_bits == 512 && has("+avx512bf16") && has("+amx-bf16");
   return facts;
 }
 

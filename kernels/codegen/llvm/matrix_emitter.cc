@@ -44,10 +44,11 @@ void MatrixEmitter::Configure(Value* rows) {
   };
   const auto [least, most, step, rest] = *t_.matrices;
   for (int64_t number = 0; number < kSums; ++number) shape(number, most, kLineBytes);
-  shape(kRowsOfStep, most, step);
+  const int64_t bytes_each = t_.broadcast.dtype().bytes();
+  shape(kRowsOfStep, most, step * bytes_each);
   shape(kColumnsOfStep, step / t_.depth_step, kLineBytes);
   if (rest > 0) {
-    shape(kRowsOfRest, most, rest);
+    shape(kRowsOfRest, most, rest * bytes_each);
     shape(kColumnsOfRest, rest / t_.depth_step, kLineBytes);
   }
   llvm::Constant* bytes = llvm::ConstantDataArray::get(b_.getContext(), shapes);
@@ -133,7 +134,8 @@ void MatrixEmitter::EmitInnermost(std::span<Value* const> rows, const TileFactor
 void MatrixEmitter::EmitStep(Value* k, Factors factors, std::span<Value* const> rows, const TileFactors::Panel& panel,
                              int64_t vector) {
   const bool is_signed = t_.broadcast.dtype().is_int();
-  llvm::Intrinsic::ID multiply = t_.vector.dtype().is_int()
+  llvm::Intrinsic::ID multiply = t_.has_bfloat_pairs() ? llvm::Intrinsic::x86_tdpbf16ps
+                                 : t_.vector.dtype().is_int()
                                      ? (is_signed ? llvm::Intrinsic::x86_tdpbssd : llvm::Intrinsic::x86_tdpbusd)
                                      : (is_signed ? llvm::Intrinsic::x86_tdpbsud : llvm::Intrinsic::x86_tdpbuud);
   auto load = [&](uint8_t number, Value* address, int64_t stride) {

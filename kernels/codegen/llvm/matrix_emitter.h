@@ -1,8 +1,9 @@
-// Emits sums of products of bytes by instructions that multiply matrices, as described by schedule::Tile::Matrices.
+// Emits sums of products of bytes, or of bfloat16, by instructions that multiply matrices, as described by
+// schedule::Tile::Matrices.
 //
 // Intel's AMX has eight registers of up to 16 rows of 64 bytes. Four hold sums, of two blocks of rows by two vectors of
 // columns; the others hold the factors of one step of the depth: rows as they lie in memory, and columns as panels have
-// them, with four positions of the depth side by side.
+// them, with four bytes of the depth side by side.
 #ifndef RVM_KERNELS_CODEGEN_LLVM_MATRIX_EMITTER_H_
 #define RVM_KERNELS_CODEGEN_LLVM_MATRIX_EMITTER_H_
 

@@ -193,7 +193,7 @@ Value* TileFactors::LoadMasked(DataType dtype, Value* address, Value* mask) {
 }
 
 Value* TileFactors::Widen(DataType from, Value* x) {
-  if (t_.depth_step == 4) return x;
+  if (t_.depth_step == 4 || t_.has_bfloat_pairs()) return x;
   const DataType sum = s_.nest.tensors[0].value->operands[0].dtype();
   if (sum.is_float() && !t_.blocks) return from == sum ? x : e_.WidenVector(from, sum, x);
   llvm::Type* type = x->getType()->getWithNewBitWidth(t_.depth_step > 1 ? 16 : element_->getIntegerBitWidth());
@@ -263,6 +263,11 @@ Value* TileFactors::SignBits() {
 
 Value* TileFactors::MultiplyAdd(Value* factor, Value* vector, Value* sum) {
   if (t_.depth_step == 4) return AddFours(factor, vector, sum);
+  if (t_.has_bfloat_pairs()) {
+    auto* pairs = llvm::FixedVectorType::get(b_.getBFloatTy(), static_cast<unsigned>(2 * t_.lanes));
+    return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, {},
+                              {sum, b_.CreateBitCast(factor, pairs), b_.CreateBitCast(vector, pairs)});
+  }
   if (t_.depth_step == 2) return b_.CreateAdd(sum, SumOfPairs(factor, vector));
   if (element_->isFloatingPointTy()) {
     return b_.CreateIntrinsic(llvm::Intrinsic::fmuladd, {vector_}, {factor, vector, sum});

@@ -55,7 +55,8 @@ class TileFactors {
   };
   // Returns the broadcast factor of a row in each lane; of a group, that many positions from `k` on, and zeros.
   llvm::Value* EmitBroadcast(llvm::Value* k, int64_t positions, Row row);
-  // Returns elements as they are multiplied: in fours as bytes, in pairs as int16, else as they are summed.
+  // Returns elements as they are multiplied: in fours as bytes, in pairs as int16 or bits of bfloat16, else as they are
+  // summed.
   llvm::Value* Widen(DataType from, llvm::Value* x);
   // Returns the upper bit of each byte.
   llvm::Value* SignBits();
