@@ -150,28 +150,33 @@ TEST(MatricesTest, FixedOrdersOfSumsHaveNone) {
 // The rows of a window of channels that lie side by side, over an image with a border.
 TEST(MatricesTest, Convolutions) {
   Sample sample(2);
-  for (auto [size, channels, stride] : {std::tuple(14, 64, 1), {20, 36, 1}, {35, 40, 1}, {29, 32, 2}, {7, 128, 1}}) {
-    for (DataType dtype : {kUInt8, kInt8}) {
+  for (auto [size, channels, stride] : {std::tuple(14, 64, 1), {18, 36, 1}, {29, 32, 2}, {7, 64, 1}}) {
+    for (auto [dtype, filters, sum] :
+         {std::tuple(kUInt8, kInt8, kInt32), {kInt8, kInt8, kInt32}, {kBFloat16, kBFloat16, kFloat32}}) {
       if (!sample.Takes()) continue;
-      Tensor x = Input(0, "x", dtype, {size, size, channels}), w = Input(1, "w", kInt8, {40, 3, 3, channels});
-      Tensor padded = ComputeTensor("padded", dtype, {size + 2, size + 2, channels}, [&](Indices i) {
+      const DataType wide = sum;
+      Tensor x = Input(0, "x", dtype, {size, size, channels}), w = Input(1, "w", filters, {40, 3, 3, channels});
+      auto padded = [&](Expr row, Expr column, Expr channel) {
         Expr inside;
-        for (size_t axis : {0, 1}) {
-          Expr fits = te::Binary(BinaryOp::kAnd, te::Binary(BinaryOp::kGreaterEqual, i[axis], te::Index(1)),
-                                 te::Binary(BinaryOp::kLess, i[axis], te::Index(size + 1)));
+        for (const Expr& at : {row, column}) {
+          Expr fits = te::Binary(BinaryOp::kAnd, te::Binary(BinaryOp::kGreaterEqual, at, te::Index(0)),
+                                 te::Binary(BinaryOp::kLess, at, te::Index(size)));
           inside = inside ? te::Binary(BinaryOp::kAnd, inside, fits) : fits;
         }
-        return te::Select(inside, x({i[0] - te::Index(1), i[1] - te::Index(1), i[2]}), te::IntConst(dtype, 3));
-      });
+        return te::Select(inside, Widened(x, {row, column, channel}), te::Const(wide, wide.is_float() ? 0 : 3));
+      };
       Dim extents[] = {3, 3, channels};
       const int64_t out = (size - 1) / stride + 1;
-      Tensor y = ComputeTensor("y", kInt32, {out, out, 40}, [&](Indices i) {
+      Tensor y = ComputeTensor("y", wide, {out, out, 40}, [&](Indices i) {
         return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) {
-          return Widened(padded, {i[0] * te::Index(stride) + r[0], i[1] * te::Index(stride) + r[1], r[2]}) *
+          return padded(i[0] * te::Index(stride) + r[0] - te::Index(1), i[1] * te::Index(stride) + r[1] - te::Index(1),
+                        r[2]) *
                  Widened(w, {i[2], r[0], r[1], r[2]});
         });
       });
-      ScheduledKernel kernel = CheckKernel({"convolution", {x, w}, {y}}, Options(true));
+      CheckOptions options{.constant_inputs = {false, true}, .range = 255, .target = kTarget};
+      if (wide.is_float()) options.range = 2, options.tolerance = 1e-4;
+      ScheduledKernel kernel = CheckKernel({"convolution", {x, w}, {y}}, options);
       if (HasFatalFailure()) return;
       ASSERT_TRUE(MatricesOf(kernel.schedule)) << Describe(kernel.schedule);
     }

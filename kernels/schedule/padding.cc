@@ -252,20 +252,29 @@ class PaddingHoister {
     return {last - 1, (count + innermost.extent.constant() - 1) / innermost.extent.constant()};
   }
 
+  // Returns whether a copy with a border of that constant holds the elements before they are widened.
+  bool IsPaddedAsStored(DataType from, DataType to, const ExprNode& border) const {
+    if (border.kind == ExprKind::kIntConst) return Widens(from, to) && Holds(from, border.int_value);
+    const bool is_zero = border.kind == ExprKind::kFloatConst && border.float_value == 0;
+    return is_zero && from == kBFloat16 && to == kFloat32 && target_.has_bfloat_matrices;
+  }
+
   // Returns the read of `select` from a padded tensor; null if it is no window over the edge of one.
   Expr PaddedRead(const ExprNode& select, const TensorNode& reader) {
     Expr otherwise = select.operands[2];
     const bool is_scalar = otherwise->kind == ExprKind::kRead && otherwise->tensor.dims().empty();
     const bool is_fixed =
         is_scalar || otherwise->kind == ExprKind::kIntConst || otherwise->kind == ExprKind::kFloatConst;
-    // Integers are padded as they are stored, and widened where they are read.
+    // Integers are padded as they are stored, and widened where they are read. So is bfloat16 that is multiplied as it
+    // is.
     Expr stored = select.operands[1];
-    while (stored->kind == ExprKind::kCast && otherwise->kind == ExprKind::kIntConst &&
-           Widens(stored->operands[0].dtype(), stored->dtype) &&
-           Holds(stored->operands[0].dtype(), otherwise->int_value)) {
+    while (stored->kind == ExprKind::kCast &&
+           IsPaddedAsStored(stored->operands[0].dtype(), stored->dtype, *otherwise)) {
       stored = stored->operands[0];
     }
-    if (stored->dtype != select.dtype) otherwise = te::IntConst(stored->dtype, otherwise->int_value);
+    const bool is_integer = otherwise->kind == ExprKind::kIntConst;
+    const double border = is_integer ? static_cast<double>(otherwise->int_value) : otherwise->float_value;
+    if (stored->dtype != select.dtype) otherwise = te::Const(stored->dtype, border);
     Expr read = stored;
     while (read->kind == ExprKind::kCast) read = read->operands[0];
     if (read->kind != ExprKind::kRead || !is_fixed) return Expr();

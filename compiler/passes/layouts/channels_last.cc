@@ -61,7 +61,8 @@ bool IsConvolution(std::string_view op) { return op == "nn.conv2d" || op == "nn.
 // Returns whether tiles compute convolutions of the dtypes: products of floats, or of integers of up to 16 bits.
 bool Gains(const ir::TensorType& data, const ir::TensorType& out) {
   const DataType from = data.dtype.dtype, to = out.dtype.dtype;
-  return from == to ? from == kFloat32 : (from == kInt8 || from == kUInt8 || from == kInt16) && to == kInt32;
+  return from == to ? from == kFloat32 || from == kBFloat16
+                    : (from == kInt8 || from == kUInt8 || from == kInt16) && to == kInt32;
 }
 
 bool IsImage(const Expr* expr) { return TensorOf(expr) != nullptr && TensorOf(expr)->shape.dims.size() == kRank; }
