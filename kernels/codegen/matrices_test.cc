@@ -1,4 +1,4 @@
-// Products of bytes and of bfloat16 by the instructions that multiply matrices, compared with te::Evaluate where this
+// Products of bytes and of bfloat16 by AMX, compared with te::Evaluate where this
 // CPU has them.
 #include <gtest/gtest.h>
 
@@ -136,7 +136,7 @@ TEST(MatricesTest, UnknownNumbersOfRows) {
   }
 }
 
-// What runs together with others has sums of one order, whatever number of rows a call has.
+// Programs whose calls run together have sums of one order, whatever number of rows a call has.
 TEST(MatricesTest, FixedOrdersOfSumsHaveNone) {
   te::Computation product = Product(kBFloat16, kBFloat16, Dim::Var(0, "n"), 72, 132);
   schedule::SumOrder order;

@@ -22,8 +22,8 @@ struct Target {
   bool has_half_conversions = false;  // between float16 and float32
   bool has_pair_products = false;     // an instruction adds two products of int16 in each lane of int32
   bool has_byte_products = false;     // and one adds four of an unsigned and a signed byte
-  bool has_byte_matrices = false;     // and one adds the product of two matrices of bytes, 16x64 and 64x16
-  bool has_bfloat_matrices = false;   // one adds that of two matrices of bfloat16, 16x32 and 32x16, to float32
+  bool has_byte_matrices = false;     // and one adds a product of bytes, 16x64 by 64x16
+  bool has_bfloat_matrices = false;   // one adds a product of bfloat16, 16x32 by 32x16
   bool has_signed_fours = false;      // one adds four products of signed bytes in each lane of int32
   bool has_narrow_pairs = false;      // one adds two products of an unsigned and a signed byte in each lane of int16
   // The least work, in additions, for which a nest runs on several threads, and the least share of a thread.

@@ -34,7 +34,7 @@ MatrixEmitter::MatrixEmitter(const TileSite& site, TileFactors& factors)
 int64_t MatrixEmitter::VectorsFrom(int64_t vector) const { return std::min<int64_t>(kVectors, t_.vectors - vector); }
 
 void MatrixEmitter::Configure(Value* rows) {
-  // As LDTILECFG reads it: the palette, then the bytes of a row of each register from byte 16 on, in 16 bits, then the
+  // The operand of LDTILECFG: the palette, then the bytes of a row of each register from byte 16 on, in 16 bits, then the
   // numbers of rows from byte 48 on.
   constexpr int64_t kPlaceOfRows = 48;
   std::array<uint8_t, kLineBytes> shapes = {1};
