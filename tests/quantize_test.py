@@ -51,7 +51,7 @@ CALL = ["[1, 299, 17, 5]", "3"]
 # The names of the sites.
 SITES = {"cell", "words", "child", "inner", "filter"}
 # The greatest error of the result, relative to its norm, and bytes of a stored element.
-SCHEMES = {"float16": (1e-3, 2), "bfloat16": (1e-2, 2), "w8": (2e-2, 1), "w4": (0.3, 0.5), "w4a8-dynamic": (0.3, 0.5), "w8a8-dynamic": (3e-2, 1)}
+SCHEMES = {"float16": (1e-3, 2), "bfloat16": (1e-2, 2), "w16a16": (1e-2, 2), "w8": (2e-2, 1), "w4": (0.3, 0.5), "w4a8-dynamic": (0.3, 0.5), "w8a8-dynamic": (3e-2, 1)}
 
 
 class QuantizeTest(relayvm.TestCase):

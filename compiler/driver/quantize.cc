@@ -17,6 +17,7 @@
 #include "compiler/driver/calibration.h"
 #include "compiler/driver/site_programs.h"
 #include "compiler/passes/fold_call.h"
+#include "compiler/passes/layouts/channels_last.h"
 #include "compiler/passes/pass.h"
 #include "compiler/quantize/realize.h"
 #include "compiler/quantize/sites.h"
@@ -42,7 +43,7 @@ bool IsChanged(const SitePlan& plan) { return plan.scheme != Scheme::kFloat; }
 // Returns the scheme with twice the bits of a weight and the same products; kFloat if there is none.
 Scheme RaisedScheme(Scheme scheme) {
   if (RowOf(scheme).bits != 4) return Scheme::kFloat;
-  return RowOf(scheme).multiplies_bytes ? Scheme::kW8A8Dynamic : Scheme::kW8;
+  return RowOf(scheme).multiplies_bytes() ? Scheme::kW8A8Dynamic : Scheme::kW8;
 }
 
 // Returns a plan with less error.
@@ -111,9 +112,10 @@ class Planner {
   std::string WhyFloat(const Site& site, const SiteReport& report) const {
     const std::vector<std::string>& kept = request_.kept;
     if (std::find(kept.begin(), kept.end(), site.name) != kept.end()) return "kept";
-    const bool multiplies_bytes = RowOf(request_.scheme).multiplies_bytes && site.kind != SiteKind::kTable;
+    const bool multiplies_bytes = RowOf(request_.scheme).multiplies_bytes() && site.kind != SiteKind::kTable;
     // Small weights are folded to floats again.
-    const bool is_expanded = !multiplies_bytes || RowOf(request_.scheme).bits == 4;
+    const bool is_expanded = site.kind == SiteKind::kTable || RowOf(request_.scheme).bits == 4 ||
+                             RowOf(request_.scheme).activations == kFloat32;
     if (is_expanded && site.weight.bytes() <= passes::kMaxFoldedBytes)
       return "small: up to 64 KB are stored as they are";
     if (multiplies_bytes && site.is_grouped && !request_.force) return "channels in groups are multiplied in floats";
@@ -323,7 +325,10 @@ absl::StatusOr<QuantizedProgram> QuantizeModule(ir::Module module, diagnostics::
     }
   }
   quantize::WeightStore weights;
-  SiteTimer timer(measured, request.dims, result.bytes_before, runtime, diagnostics);
+  const auto num_convolutions =
+      std::ranges::count_if(sites, [](const Site& site) { return site.kind == SiteKind::kConvolution; });
+  SiteTimer timer(measured, request.dims, result.bytes_before, num_convolutions >= passes::kMinConvolutionsOfNetwork,
+                  runtime, diagnostics);
   Planner planner(request, weights, timer);
   std::vector<SitePlan> plans;
   for (size_t i = 0; i < sites.size(); ++i) {

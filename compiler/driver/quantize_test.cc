@@ -226,7 +226,9 @@ size_t CheckNetwork(int64_t seed) {
   };
   const Scheme scheme = SchemeOf(seed);
   // A sum that is rounded otherwise may move the code of an activation by a step.
-  const double step = quantize::RowOf(scheme).multiplies_bytes ? 1.0 / quantize::kMaxCode : 1e-4;
+  const double step = quantize::RowOf(scheme).multiplies_bytes() ? 1.0 / quantize::kMaxCode
+                      : scheme == Scheme::kW16A16                ? 1.0 / 256
+                                                                 : 1e-4;
   Results whole = results(0, network.num_layers(), data);
   if (Difference(whole.realized, whole.simulated) <= step) return whole.sites;
   // An index that is cast from a float is that of the next row of a table if the float is rounded across an integer,

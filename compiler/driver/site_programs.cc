@@ -14,6 +14,7 @@
 #include "compiler/ir/build.h"
 #include "compiler/ops/build_call.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/passes/layouts/channels_last.h"
 #include "compiler/passes/rewriter.h"
 
 namespace rvm::driver {
@@ -58,8 +59,24 @@ Shape ShapeOf(const Site& site, const std::map<std::string, int64_t>& dims, int6
   return shape;
 }
 
-// `def @main(%data) { operator(%data, weight) }`. A product of rows is a dense layer if `by_rows`, as it is realized.
-PreparedProgram SiteProgram(const Site& site, const Shape& data, bool by_rows) {
+// Changes the operand's shape to that of the layout in which a network of convolutions computes this one; gives its
+// attributes.
+ir::Attrs InNetwork(const Site& site, Shape& data) {
+  const bool is_2d =
+      ir::OpCallee(site.call)->name == "nn.conv2d" || ir::OpCallee(site.call)->name == "nn.conv2d_transpose";
+  std::optional<ir::Attrs> attrs = is_2d ? passes::WithChannelsLast(*site.call, false) : std::nullopt;
+  if (!attrs) return site.call->attrs;
+  if (attrs->GetString("data_layout") != site.call->attrs.GetString("data_layout")) {
+    Shape moved;
+    for (int64_t axis : passes::kAxesOfNhwc) moved.push_back(data[static_cast<size_t>(axis)]);
+    data = std::move(moved);
+  }
+  return *std::move(attrs);
+}
+
+// `def @main(%data) { operator(%data, weight) }`, of an operand of that shape. A product of rows is a dense layer if
+// `by_rows`, as it is realized.
+PreparedProgram SiteProgram(const Site& site, const ir::Attrs& attrs, const Shape& data, bool by_rows) {
   PreparedProgram program;
   program.entries = {"main"};
   const ir::Builder at(*program.module.arena, {});
@@ -69,8 +86,7 @@ PreparedProgram SiteProgram(const Site& site, const Shape& data, bool by_rows) {
   if (site.kind == SiteKind::kProduct && (by_rows || given == nullptr)) {
     body = ops::BuildCall(at, "nn.dense", {at.Use(var), at.Constant(site.weight)});
   } else {
-    body =
-        ops::BuildCall(at, ir::OpCallee(site.call)->name, {at.Use(var), at.Constant(given->literal)}, site.call->attrs);
+    body = ops::BuildCall(at, ir::OpCallee(site.call)->name, {at.Use(var), at.Constant(given->literal)}, attrs);
   }
   program.module.functions.push_back({"main", at.Function({}, {var}, body), {}});
   return program;
@@ -96,16 +112,22 @@ std::string KeyOf(const Site& site, const quantize::SitePlan& plan, const Shape&
 }  // namespace
 
 SiteTimer::SiteTimer(const CompileOptions& options, const std::map<std::string, int64_t>& dims, int64_t weight_bytes,
-                     const QuantizeRuntime& runtime, diagnostics::Diagnostics& diagnostics)
-    : options_(options), dims_(dims), weight_bytes_(weight_bytes), runtime_(runtime), diagnostics_(diagnostics) {}
+                     bool has_network, const QuantizeRuntime& runtime, diagnostics::Diagnostics& diagnostics)
+    : options_(options),
+      dims_(dims),
+      weight_bytes_(weight_bytes),
+      has_network_(has_network),
+      runtime_(runtime),
+      diagnostics_(diagnostics) {}
 
 absl::StatusOr<std::optional<SiteTimes>> SiteTimer::Measure(const Site& site, const quantize::SitePlan& plan,
                                                             int64_t elements, quantize::WeightStore& weights) {
   if (options_.target == "portable" || runtime_.time == nullptr) return std::nullopt;
-  const Shape shape = ShapeOf(site, dims_, elements);
+  Shape shape = ShapeOf(site, dims_, elements);
   auto [known, added] = known_.try_emplace(KeyOf(site, plan, shape));
   if (!added) return known->second;
-  PreparedProgram before = SiteProgram(site, shape, false), after = SiteProgram(site, shape, true);
+  const ir::Attrs attrs = has_network_ ? InNetwork(site, shape) : site.call->attrs;
+  PreparedProgram before = SiteProgram(site, attrs, shape, false), after = SiteProgram(site, attrs, shape, true);
   std::vector<Site> only = quantize::FindSites(after.module);
   if (only.size() != 1) return std::nullopt;
   after.module = quantize::Realize(after.module, only, {plan}, weights);

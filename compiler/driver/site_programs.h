@@ -25,9 +25,10 @@ struct SiteTimes {
 class SiteTimer {
  public:
   // All references outlive the timer. `dims`: values of named extents. Others are 1 for a first axis of at least three,
-  // and 16 elsewhere. `weight_bytes`: of all sites in floats; caches hold what fits of them.
+  // and 16 elsewhere. `weight_bytes`: of all sites in floats; caches hold what fits of them. `has_network`:
+  // convolutions are those of a network, and are measured in the layout that it has them in.
   SiteTimer(const CompileOptions& options, const std::map<std::string, int64_t>& dims, int64_t weight_bytes,
-            const QuantizeRuntime& runtime, diagnostics::Diagnostics& diagnostics);
+            bool has_network, const QuantizeRuntime& runtime, diagnostics::Diagnostics& diagnostics);
 
   // Measures the operator of the site in floats and as `plan` has it. nullopt if this machine cannot run the target, or
   // the target is portable. `elements`: of the operand in a call; 0: not known.
@@ -38,6 +39,7 @@ class SiteTimer {
   const CompileOptions& options_;
   const std::map<std::string, int64_t>& dims_;
   const int64_t weight_bytes_;
+  const bool has_network_;
   const QuantizeRuntime& runtime_;
   diagnostics::Diagnostics& diagnostics_;
   std::map<std::string, std::optional<SiteTimes>> known_;

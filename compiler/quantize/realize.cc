@@ -39,11 +39,12 @@ class SiteWriter {
 
   Expr* Realized(Expr* data) {
     if (site_.kind == SiteKind::kTable) return Rows(data);
-    if (RowOf(plan_.scheme).bits == 8 && RowOf(plan_.scheme).multiplies_bytes) return ProductOfBytes(data);
+    if (RowOf(plan_.scheme).bits == 8 && RowOf(plan_.scheme).multiplies_bytes()) return ProductOfBytes(data);
     Expr* codes = Named(stored_.codes, "codes");
     switch (plan_.scheme) {
       case Scheme::kFloat16:
       case Scheme::kBfloat16: return Product(data, Wide(codes), "");
+      case Scheme::kW16A16: return Product(Narrow(data), codes, "float32");
       case Scheme::kW8: return Times(Product(data, Wide(codes), ""), AlongOutputs(stored_.scales));
       case Scheme::kW4: return Product(data, Expanded(codes, Named(stored_.scales, "scales")), "");
       case Scheme::kW4A8Dynamic: {
@@ -62,7 +63,7 @@ class SiteWriter {
     Literal weight = quantize::Restored(site_, stored_, plan_.scheme);
     if (site_.kind == SiteKind::kTable) return Take(at_.Constant(std::move(weight)), data);
     Expr* constant = at_.Constant(std::move(weight));
-    if (!RowOf(plan_.scheme).multiplies_bytes) return Product(data, constant, "");
+    if (RowOf(plan_.scheme).activations == kFloat32) return Product(data, constant, "");
     Chain chain;
     Expr* restored = at_.Bind("rounded", Restored(data, chain), chain);
     return ir::MakeLets(at_.arena(), chain, Product(restored, constant, ""));
@@ -87,6 +88,7 @@ class SiteWriter {
   }
   Expr* Number(double value) { return at_.Constant(Literal::Scalar(kFloat32, value)); }
   Expr* Times(Expr* a, Expr* b) { return Op("multiply", {a, b}); }
+  Expr* Narrow(Expr* x) { return Op("cast", {x}, {{"dtype", "bfloat16"}}); }
   Expr* Wide(Expr* x) { return Op("cast", {x}, {{"dtype", "float32"}}); }
 
   // Numbers of 4 bits times the scales of their groups.
@@ -170,6 +172,7 @@ class SiteWriter {
 
   // Returns rounded activations in floats.
   Expr* Restored(Expr* data, Chain& chain) {
+    if (plan_.scheme == Scheme::kW16A16) return Wide(Narrow(data));
     if (plan_.scheme == Scheme::kW4A8Dynamic) return RoundedInGroups(data, Numbers::kFloats, chain);
     RoundedRows rows = Rounded(data, chain);
     return Times(rows.codes, rows.scale);
@@ -243,7 +246,7 @@ ir::Module Rewritten(const ir::Module& module, const std::vector<Site>& sites, c
 
 bool CanRealize(const Site& site, Scheme scheme, int64_t group, WeightStore& weights) {
   if (scheme == Scheme::kFloat) return true;
-  if (RowOf(scheme).multiplies_bytes && site.kind != SiteKind::kTable) {
+  if (RowOf(scheme).multiplies_bytes() && site.kind != SiteKind::kTable) {
     if (DepthOf(site) > kMaxDepth) return false;
     if (site.kind == SiteKind::kConvolution && TensorOf(site.data())->shape.dims.size() < 2) return false;
     // Activations are split into groups.

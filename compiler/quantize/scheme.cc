@@ -14,14 +14,15 @@ namespace rvm::quantize {
 namespace {
 
 constexpr SchemeRow kRows[] = {
-    {Scheme::kFloat, "float", "as the program has it", 32, false, false},
-    {Scheme::kFloat16, "float16", "weights in float16", 16, false, false},
-    {Scheme::kBfloat16, "bfloat16", "weights in bfloat16", 16, false, false},
-    {Scheme::kW8, "w8", "weights in int8, a scale for each output", 8, false, false},
-    {Scheme::kW4, "w4", "weights in 4 bits, a scale for each group", 4, false, false},
-    {Scheme::kW4A8Dynamic, "w4a8-dynamic", "weights in 4 bits, groups of activations in bytes", 4, true, false},
-    {Scheme::kW8A8Dynamic, "w8a8-dynamic", "products of bytes, scales of activations from each call", 8, true, false},
-    {Scheme::kW8A8, "w8a8", "products of bytes, scales of activations from calibration", 8, true, true},
+    {Scheme::kFloat, "float", "as the program has it", 32, kFloat32, false},
+    {Scheme::kFloat16, "float16", "weights in float16", 16, kFloat32, false},
+    {Scheme::kBfloat16, "bfloat16", "weights in bfloat16", 16, kFloat32, false},
+    {Scheme::kW16A16, "w16a16", "products of bfloat16, summed up in float32", 16, kBFloat16, false},
+    {Scheme::kW8, "w8", "weights in int8, a scale for each output", 8, kFloat32, false},
+    {Scheme::kW4, "w4", "weights in 4 bits, a scale for each group", 4, kFloat32, false},
+    {Scheme::kW4A8Dynamic, "w4a8-dynamic", "weights in 4 bits, groups of activations in bytes", 4, kInt8, false},
+    {Scheme::kW8A8Dynamic, "w8a8-dynamic", "products of bytes, scales of activations from each call", 8, kInt8, false},
+    {Scheme::kW8A8, "w8a8", "products of bytes, scales of activations from calibration", 8, kInt8, true},
 };
 
 }  // namespace

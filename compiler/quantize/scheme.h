@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "base/data_type.h"
 
 namespace rvm::quantize {
 
@@ -14,6 +15,7 @@ enum class Scheme : uint8_t {
   kFloat,        // as the program has it
   kFloat16,      // stored in float16, multiplied in float32
   kBfloat16,     // stored in bfloat16, multiplied in float32
+  kW16A16,       // stored in bfloat16, times activations that are rounded to bfloat16, summed up in float32
   kW8,           // stored in int8 with a scale for each output, multiplied in float32
   kW4,           // stored in 4 bits with a scale for each group of the depth, multiplied in float32
   kW4A8Dynamic,  // as kW4, times activations whose groups are rounded to int8 by their own maxima in each call
@@ -25,9 +27,12 @@ struct SchemeRow {
   Scheme scheme;
   std::string_view name;  // "w8a8-dynamic"
   std::string_view summary;
-  int bits;               // of a stored weight
-  bool multiplies_bytes;  // products are sums of products of bytes
-  bool needs_data;        // scales come from calibration
+  int bits;              // of a stored weight
+  DataType activations;  // as they are multiplied
+  bool needs_data;       // scales come from calibration
+
+  // Returns whether products are sums of products of bytes.
+  bool multiplies_bytes() const { return activations == kInt8; }
 };
 
 // All of them, kFloat first.

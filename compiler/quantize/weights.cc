@@ -28,7 +28,7 @@ class Channels {
 
 DataType CodeType(Scheme scheme) {
   if (scheme == Scheme::kFloat16) return kFloat16;
-  if (scheme == Scheme::kBfloat16) return kBFloat16;
+  if (scheme == Scheme::kBfloat16 || scheme == Scheme::kW16A16) return kBFloat16;
   return RowOf(scheme).bits == 4 ? kUInt8 : kInt8;
 }
 
@@ -145,6 +145,7 @@ Literal Restored(const Site& site, const StoredWeight& stored, Scheme scheme) {
 
 const StoredWeight* WeightStore::Find(const Site& site, Scheme scheme, int64_t group) {
   // Weights are the same, whatever they are multiplied by.
+  if (scheme == Scheme::kW16A16) scheme = Scheme::kBfloat16;
   if (RowOf(scheme).bits == 8) scheme = Scheme::kW8;
   if (RowOf(scheme).bits == 4) scheme = Scheme::kW4;
   auto [found, added] =

@@ -32,7 +32,7 @@ namespace {
 
 constexpr OptionSpec kOptions[] = {
     {"-o", "FILE", "where the executable (.rvm) or the program (.relay) goes; the file's name with .quantized.rvm"},
-    {"--scheme", "SCHEME", "float16, bfloat16, w8 (the default), w4, w4a8-dynamic, w8a8-dynamic or w8a8"},
+    {"--scheme", "SCHEME", "float16, bfloat16, w16a16, w8 (the default), w4, w4a8-dynamic, w8a8-dynamic or w8a8"},
     {"--group", "N", "4 bits: weights that share a scale, 32 unless given"},
     {"--data", "PATH",
      "calls like those that the program is for: a line of values for each, an .npz file of arrays with a first axis of "

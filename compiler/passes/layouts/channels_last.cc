@@ -10,12 +10,15 @@
 //
 // A function stays as it is if its convolutions are few, or would leave lanes idle, or are little beside the transposes
 // that they need.
+#include "compiler/passes/layouts/channels_last.h"
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,14 +44,12 @@ using ir::Cast;
 using ir::DynCast;
 using ir::Expr;
 
-constexpr std::array<int64_t, 4> kToLast = {0, 2, 3, 1}, kToFirst = {0, 3, 1, 2};
+constexpr std::array<int64_t, 4> kToLast = kAxesOfNhwc, kToFirst = {0, 3, 1, 2};
 constexpr size_t kRank = 4;
 // Channels that fill a vector. A result whose channels are no multiple leaves lanes idle.
 constexpr int64_t kLanes = 16;
 // Results of fewer channels are not computed in this layout; images of bytes lose more in the other one.
 constexpr int64_t kMinChannels = 16, kMinChannelsOfBytes = 8;
-// A network has so many convolutions; the layout of fewer is that of what is around them.
-constexpr int64_t kMinConvolutions = 4;
 // An image of fewer channels is read in planes: a row of a window has more positions than a pixel.
 constexpr int64_t kMinDepth = 4;
 // Multiplications in convolutions, of which some time is saved, for each element that is transposed.
@@ -61,8 +62,8 @@ bool IsConvolution(std::string_view op) { return op == "nn.conv2d" || op == "nn.
 // Returns whether tiles compute convolutions of the dtypes: products of floats, or of integers of up to 16 bits.
 bool Gains(const ir::TensorType& data, const ir::TensorType& out) {
   const DataType from = data.dtype.dtype, to = out.dtype.dtype;
-  return from == to ? from == kFloat32 || from == kBFloat16
-                    : (from == kInt8 || from == kUInt8 || from == kInt16) && to == kInt32;
+  if (from.is_float()) return (from == kFloat32 || from == kBFloat16) && (to == from || to == kFloat32);
+  return (from == kInt8 || from == kUInt8 || from == kInt16) && to == kInt32;
 }
 
 bool IsImage(const Expr* expr) { return TensorOf(expr) != nullptr && TensorOf(expr)->shape.dims.size() == kRank; }
@@ -101,7 +102,7 @@ class LayoutChanger : public Rewriter {
 
   // Returns the body of a function with other layouts, or the body itself.
   Expr* Run(Expr* body) {
-    if (NumConvolutions(body) < kMinConvolutions) return body;
+    if (NumConvolutions(body) < kMinConvolutionsOfNetwork) return body;
     Expr* rest = body;
     for (; rest->expr_kind == ir::ExprKind::kLet; rest = Cast<ir::Let>(rest)->body) {
       const auto& let = *Cast<ir::Let>(rest);
@@ -127,7 +128,7 @@ class LayoutChanger : public Rewriter {
   }
 
   bool Pays(const Expr* end) const {
-    if (num_convolutions_ < kMinConvolutions || lanes_ > needed_lanes_ * kMaxLanes) return false;
+    if (num_convolutions_ < kMinConvolutionsOfNetwork || lanes_ > needed_lanes_ * kMaxLanes) return false;
     // Only what the end depends on counts: the rest is dropped.
     UseCounts uses;
     CountUses(end, uses);
@@ -332,28 +333,11 @@ class LayoutChanger : public Rewriter {
     return Call(call, {Rewrite(call.args[0]), ToLast(call.args[1], call.span)}, call.attrs);
   }
 
-  // Few channels of the result leave lanes idle, and so do groups of few channels.
   Expr* Convolution(const ir::Call& call) {
-    const ir::TensorType *data = TensorOf(call.args[0]), *out = TensorOf(&call);
-    // Filters that are computed would be moved in each call.
-    if (ConstantOf(call.args[1]) == nullptr || data == nullptr || out == nullptr || !Gains(*data, *out)) return nullptr;
-    const std::string out_layout = call.attrs.GetString("out_layout");
-    const int64_t groups = call.attrs.GetInt("groups");
-    const int64_t min_channels = data->dtype.dtype.is_float() ? kMinChannels : kMinChannelsOfBytes;
-    const bool is_transposed = ir::OpCallee(&call)->name == "nn.conv2d_transpose";
-    const bool is_depthwise = !is_transposed && data->shape.dims[1] == Dim(groups);
-    const bool fits = call.attrs.GetString("data_layout") == "NCHW" && (out_layout.empty() || out_layout == "NCHW") &&
-                      out->shape.dims[1].AsConst().value_or(0) >= min_channels && (groups == 1 || is_depthwise);
-    if (!fits) return nullptr;
-    ir::Attrs attrs = call.attrs;
-    if (!is_transposed && LastOf(call.args[0]) == nullptr &&
-        data->shape.dims[1].AsConst().value_or(kMinDepth) < kMinDepth) {
-      attrs.Set("out_layout", "NHWC");
-      return Call(call, {Rewrite(call.args[0])}, std::move(attrs));
-    }
-    attrs.Set("data_layout", "NHWC");
-    attrs.Set("out_layout", "");
-    return Call(call, {ToLast(call.args[0], call.span)}, std::move(attrs));
+    std::optional<ir::Attrs> attrs = WithChannelsLast(call, LastOf(call.args[0]) != nullptr);
+    if (!attrs) return nullptr;
+    Expr* image = attrs->GetString("data_layout") == "NHWC" ? ToLast(call.args[0], call.span) : Rewrite(call.args[0]);
+    return Call(call, {image}, *std::move(attrs));
   }
 
   Expr* Concatenation(const ir::Call& call) {
@@ -427,6 +411,31 @@ absl::StatusOr<ir::Module> ChannelsLast(const ir::Module& module, PassContext& c
 }
 
 }  // namespace
+
+// Few channels of the result leave lanes idle, and so do groups of few channels.
+std::optional<ir::Attrs> WithChannelsLast(const ir::Call& convolution, bool has_image_in_last) {
+  const ir::TensorType *data = TensorOf(convolution.args[0]), *out = TensorOf(&convolution);
+  // Filters that are computed would be moved in each call.
+  if (ConstantOf(convolution.args[1]) == nullptr || data == nullptr || out == nullptr || !Gains(*data, *out))
+    return std::nullopt;
+  ir::Attrs attrs = convolution.attrs;
+  const std::string out_layout = attrs.GetString("out_layout");
+  const int64_t groups = attrs.GetInt("groups");
+  const int64_t min_channels = data->dtype.dtype.is_float() ? kMinChannels : kMinChannelsOfBytes;
+  const bool is_transposed = ir::OpCallee(&convolution)->name == "nn.conv2d_transpose";
+  const bool is_depthwise = !is_transposed && data->shape.dims[1] == Dim(groups);
+  const bool fits = attrs.GetString("data_layout") == "NCHW" && (out_layout.empty() || out_layout == "NCHW") &&
+                    out->shape.dims[1].AsConst().value_or(0) >= min_channels && (groups == 1 || is_depthwise);
+  if (!fits) return std::nullopt;
+  const bool has_few = data->shape.dims[1].AsConst().value_or(kMinDepth) < kMinDepth;
+  if (!is_transposed && !has_image_in_last && has_few) {
+    attrs.Set("out_layout", "NHWC");
+  } else {
+    attrs.Set("data_layout", "NHWC");
+    attrs.Set("out_layout", "");
+  }
+  return attrs;
+}
 
 const Pass kChannelsLast = {.name = "channels_last",
                             .summary = "networks of convolutions on images with their channels last",

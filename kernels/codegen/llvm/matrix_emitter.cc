@@ -34,8 +34,8 @@ MatrixEmitter::MatrixEmitter(const TileSite& site, TileFactors& factors)
 int64_t MatrixEmitter::VectorsFrom(int64_t vector) const { return std::min<int64_t>(kVectors, t_.vectors - vector); }
 
 void MatrixEmitter::Configure(Value* rows) {
-  // The operand of LDTILECFG: the palette, then the bytes of a row of each register from byte 16 on, in 16 bits, then the
-  // numbers of rows from byte 48 on.
+  // The operand of LDTILECFG: the palette, then the bytes of a row of each register from byte 16 on, in 16 bits, then
+  // the numbers of rows from byte 48 on.
   constexpr int64_t kPlaceOfRows = 48;
   std::array<uint8_t, kLineBytes> shapes = {1};
   auto shape = [&](int64_t number, int64_t lines, int64_t bytes) {

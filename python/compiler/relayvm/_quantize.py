@@ -167,7 +167,7 @@ def quantize(program, *, scheme="w8", data=None, entry="main", observer="mse", e
              force=False, params=None, target="host", opt_level=2, entries=None, imports=None):
     """Stores and multiplies weights in fewer bits, where that gains, as `relayvm quantize` does.
 
-    program, params, target, opt_level, entries, imports: as of `compile`. scheme: "float16", "bfloat16", "w8", "w4",
+    program, params, target, opt_level, entries, imports: as of `compile`. scheme: "float16", "bfloat16", "w16a16", "w8", "w4",
     "w4a8-dynamic", "w8a8-dynamic" or "w8a8". data: calls of `entry` like those that the program is for, each a tuple of arguments, or an
     argument; "w8a8" needs them. observer: the rule for the range of activations: "mse", "minmax", "percentile=99.9" or
     "entropy". error: a bound for the error of the results; weights are left in more bits, the worst first, until it holds.
