@@ -135,6 +135,30 @@ class QuantizeTest(relayvm.TestCase):
             np.testing.assert_allclose(np.load(f"{self.folder}/y.npy"), rounded.T if name == "dense" else rounded,
                                        rtol=1e-5, atol=1e-6)
 
+    def test_weights_of_16_bits(self):
+        """Weights that the program widens, in either order, by name or in place."""
+        source = self.write("half.relay", f"""
+free_var %cell: Tensor[({DEPTH}, {DEPTH}), float32];
+def @main(%x: Tensor[(n, {DEPTH}), float32]) {{
+  let %half = cast(cast(%cell, dtype="bfloat16"), dtype="float32");
+  let %y = nn.dense(%x, %half);
+  nn.matmul(nn.dense(%y, transpose(%half)), cast(transpose(cast(%cell, dtype="float16")), dtype="float32"))
+}}""")
+        report, x = f"{self.folder}/half.json", f"{self.folder}/x.npy"
+        np.save(x, np.random.default_rng(2).normal(size=(5, DEPTH)).astype(np.float32))
+        program = relayvm.compile_file(source, f"{self.folder}/half.rvm", params=[self.params])
+        relayvm.must(relayvm.RUNTIME, program, "--out", f"{self.folder}/want.npy", f"@{x}")
+        want = np.load(f"{self.folder}/want.npy")
+        for scheme, bound in (("w16a16", 2e-2), ("w8", 2e-2), ("bfloat16", 1e-2)):
+            with self.subTest(scheme=scheme):
+                path, done = self.quantize(source, "half.q.rvm", "--scheme", scheme, "--force", "--report", report)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                with open(report, encoding="utf-8") as file:
+                    sites = json.load(file)["sites"]
+                self.assertEqual([(site["scheme"], site["bytes_before"]) for site in sites], 3 * [(scheme, 2 * DEPTH * DEPTH)])
+                relayvm.must(relayvm.RUNTIME, path, "--out", f"{self.folder}/y.npy", f"@{x}")
+                self.assertLess(np.linalg.norm(np.load(f"{self.folder}/y.npy") - want) / np.linalg.norm(want), bound)
+
     def test_kept_weights_stay(self):
         report = f"{self.folder}/kept.json"
         _, done = self.quantize(self.source, "kept.rvm", "--force", "--keep", "cell", "--report", report)

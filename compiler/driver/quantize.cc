@@ -149,7 +149,7 @@ absl::Status CheckKept(const QuantizeRequest& request, const std::vector<Site>& 
 absl::Status NothingToDo(const std::vector<SiteReport>& sites, Scheme scheme) {
   if (sites.empty()) {
     return absl::FailedPreconditionError(
-        "the program has nothing to quantise: no product, convolution or table with constant float32 weights; "
+        "the program has nothing to quantise: no product, convolution or table of float32 with constant weights of float32, float16 or bfloat16; "
         "`--params` binds weights");
   }
   constexpr size_t kShown = 4;
@@ -168,7 +168,7 @@ int64_t BytesOf(const std::vector<Site>& sites) {
   std::set<const void*> known;
   int64_t bytes = 0;
   for (const Site& site : sites) {
-    if (known.insert(site.weight.data()).second) bytes += site.weight.bytes();
+    if (known.insert(site.weight.data()).second) bytes += site.stored_bytes();
   }
   return bytes;
 }
@@ -292,7 +292,7 @@ std::vector<SiteReport> ReportsOf(const std::vector<Site>& sites) {
     report.name = site.name;
     report.kind = quantize::KindName(site.kind);
     report.weight = site.weight.shape();
-    report.bytes_before = site.weight.bytes();
+    report.bytes_before = site.stored_bytes();
   }
   return reports;
 }

@@ -74,6 +74,13 @@ ir::Attrs InNetwork(const Site& site, Shape& data) {
   return *std::move(attrs);
 }
 
+// Returns the weight as the program stores it, in float32.
+ir::Expr* Weight(const ir::Builder& at, const Site& site) {
+  if (site.stored == kFloat32) return at.Constant(site.weight);
+  return ops::BuildCall(at, "cast", {at.Constant(quantize::Narrowed(site.weight, site.stored))},
+                        {{"dtype", "float32"}});
+}
+
 // `def @main(%data) { operator(%data, weight) }`, of an operand of that shape. A product of rows is a dense layer if
 // `by_rows`, as it is realized.
 PreparedProgram SiteProgram(const Site& site, const ir::Attrs& attrs, const Shape& data, bool by_rows) {
@@ -83,8 +90,10 @@ PreparedProgram SiteProgram(const Site& site, const ir::Attrs& attrs, const Shap
   ir::Var* var = at.DeclaredVar("data", ir::MakeTensorType(at.arena(), ToDims(data), kFloat32));
   const auto* given = ir::DynCast<ir::Constant>(site.call->args[1]);
   ir::Expr* body;
-  if (site.kind == SiteKind::kProduct && (by_rows || given == nullptr)) {
-    body = ops::BuildCall(at, "nn.dense", {at.Use(var), at.Constant(site.weight)});
+  if (site.kind == SiteKind::kConvolution) {
+    body = ops::BuildCall(at, ir::OpCallee(site.call)->name, {at.Use(var), Weight(at, site)}, attrs);
+  } else if (by_rows || given == nullptr) {
+    body = ops::BuildCall(at, "nn.dense", {at.Use(var), Weight(at, site)});
   } else {
     body = ops::BuildCall(at, ir::OpCallee(site.call)->name, {at.Use(var), at.Constant(given->literal)}, attrs);
   }
@@ -138,8 +147,8 @@ absl::StatusOr<std::optional<SiteTimes>> SiteTimer::Measure(const Site& site, co
   }
   const Literal operand = RandomData(shape);
   // The other weights are taken to shrink as much as this one.
-  const int64_t others = std::max<int64_t>(0, weight_bytes_ - site.weight.bytes());
-  const int64_t narrow = others * quantize::RowOf(plan.scheme).bits / 32;
+  const int64_t others = std::max<int64_t>(0, weight_bytes_ - site.stored_bytes());
+  const int64_t narrow = others * quantize::RowOf(plan.scheme).bits / site.stored.bits;
   absl::StatusOr<std::vector<double>> times = runtime_.time(programs, {others, narrow}, &operand);
   // This machine cannot run the target.
   if (absl::IsFailedPrecondition(times.status())) return std::nullopt;

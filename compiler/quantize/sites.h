@@ -26,16 +26,19 @@ struct Site {
   // In float32. A row for each output of a product, whatever the order of its operand; filters as the convolution has
   // them; the table.
   Literal weight;
+  DataType stored;       // of the weight in the program: float32, or float16 or bfloat16, which a cast widens
   int64_t channel_axis;  // the axis of `weight` that has a scale for each index
   std::string function;  // "main"
   std::string name;      // that of the weight, or of the variable that holds the result; unique in the program
   bool is_grouped;       // a convolution whose filters read some of the channels
 
+  int64_t stored_bytes() const { return weight.num_elements() * stored.bytes(); }
   const ir::Expr* data() const { return call->args[kind == SiteKind::kTable ? 1 : 0]; }
 };
 
 // Returns the sites of a specialised module, in the order of its text: in functions, closures, branches and clauses. A
-// weight is a constant, or a constant matrix that is transposed. Only float32 is quantised.
+// weight is a constant of float32, or one of float16 or bfloat16 that is cast to float32, or the transpose of such a
+// matrix.
 std::vector<Site> FindSites(const ir::Module& module);
 
 }  // namespace rvm::quantize

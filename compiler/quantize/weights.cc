@@ -32,15 +32,12 @@ DataType CodeType(Scheme scheme) {
   return RowOf(scheme).bits == 4 ? kUInt8 : kInt8;
 }
 
-std::optional<StoredWeight> Narrowed(const Literal& weight, DataType dtype) {
-  std::shared_ptr<Buffer> buffer = Buffer::Allocate(weight.num_elements() * dtype.bytes());
-  std::span<const float> values = weight.values<float>();
-  for (size_t i = 0; i < values.size(); ++i) {
-    std::byte* at = buffer->data() + i * static_cast<size_t>(dtype.bytes());
-    StoreDouble(dtype, at, values[i]);
-    if (!std::isfinite(LoadDouble(dtype, at))) return std::nullopt;
+std::optional<StoredWeight> AsFloats(const Literal& weight, DataType dtype) {
+  Literal narrow = Narrowed(weight, dtype);
+  for (int64_t i = 0; i < narrow.num_elements(); ++i) {
+    if (!std::isfinite(narrow.DoubleAt(i))) return std::nullopt;
   }
-  return StoredWeight{Literal(dtype, weight.shape(), std::move(buffer)), {}, 0};
+  return StoredWeight{std::move(narrow), {}, 0};
 }
 
 // A scale that is a normal number, so that its inverse is finite.
@@ -109,9 +106,17 @@ int64_t StoredWeight::bytes(Scheme scheme) const {
   return codes.bytes() + (RowOf(scheme).bits <= 8 ? scales.bytes() : 0);
 }
 
+Literal Narrowed(const Literal& weight, DataType dtype) {
+  std::shared_ptr<Buffer> buffer = Buffer::Allocate(weight.num_elements() * dtype.bytes());
+  std::span<const float> values = weight.values<float>();
+  for (size_t i = 0; i < values.size(); ++i)
+    StoreDouble(dtype, buffer->data() + i * static_cast<size_t>(dtype.bytes()), values[i]);
+  return Literal(dtype, weight.shape(), std::move(buffer));
+}
+
 std::optional<StoredWeight> Store(const Site& site, Scheme scheme, int64_t group) {
   std::optional<StoredWeight> stored;
-  if (RowOf(scheme).bits == 16) stored = Narrowed(site.weight, CodeType(scheme));
+  if (RowOf(scheme).bits == 16) stored = AsFloats(site.weight, CodeType(scheme));
   if (RowOf(scheme).bits == 8) stored = AsBytes(site.weight, site.channel_axis);
   if (RowOf(scheme).bits == 4 && site.kind != SiteKind::kConvolution) stored = InGroups(site.weight, group);
   if (!stored) return std::nullopt;

@@ -26,6 +26,9 @@ inline constexpr int kZeroCode = 8;
 // The greatest int8 code; codes are symmetric.
 inline constexpr int kMaxCode = 127;
 
+// Returns a float32 tensor in float16 or bfloat16, rounded to the nearest; what is too large is infinite.
+Literal Narrowed(const Literal& weight, DataType dtype);
+
 // Returns the weight of a site as `scheme` stores it. nullopt if the scheme cannot: a weight that is not finite, or too
 // large for float16; 4 bits of filters, or of rows that are no multiple of `group`.
 std::optional<StoredWeight> Store(const Site& site, Scheme scheme, int64_t group);

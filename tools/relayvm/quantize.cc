@@ -136,9 +136,10 @@ const Verb kQuantizeVerb = {
     .usage = "FILE.relay|" RVM_MODEL_FILES " [-o FILE.rvm|FILE.relay] [options]",
     .options = kOptions,
     .more = R"(
-Products, convolutions and embeddings with constant float32 weights are quantised, wherever they stand: in recursive
-functions, closures, branches. Each is measured on this machine, in floats and as the scheme has it, and stays in floats
-where the scheme is slower. If nothing is left to quantise, no file is written. See docs/quantization.md.
+Products, convolutions and embeddings with constant weights of float32, float16 or bfloat16, in products of float32, are
+quantised, wherever they stand: in recursive functions, closures, branches. Each is measured on this machine, as the
+program has it and as the scheme has it, and stays as it is where the scheme is slower. If nothing is left to quantise,
+no file is written. See docs/quantization.md.
 A .relay file has its weights beside it, in a .safetensors file of the same name.
 
 Examples:
