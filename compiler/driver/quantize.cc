@@ -149,7 +149,8 @@ absl::Status CheckKept(const QuantizeRequest& request, const std::vector<Site>& 
 absl::Status NothingToDo(const std::vector<SiteReport>& sites, Scheme scheme) {
   if (sites.empty()) {
     return absl::FailedPreconditionError(
-        "the program has nothing to quantise: no product, convolution or table of float32 with constant weights of float32, float16 or bfloat16; "
+        "the program has nothing to quantise: no product, convolution or table of float32 with constant weights of "
+        "float32, float16 or bfloat16; "
         "`--params` binds weights");
   }
   constexpr size_t kShown = 4;
