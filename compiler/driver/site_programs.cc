@@ -74,16 +74,17 @@ ir::Attrs InNetwork(const Site& site, Shape& data) {
   return *std::move(attrs);
 }
 
-// Returns the weight as the program stores it, in float32.
-ir::Expr* Weight(const ir::Builder& at, const Site& site) {
-  if (site.stored == kFloat32) return at.Constant(site.weight);
+// Returns the weight in float32: as the program stores it, or, if it is to be realized, as the site has it. A
+// WeightStore knows a weight by its elements' place.
+ir::Expr* Weight(const ir::Builder& at, const Site& site, bool is_realized) {
+  if (site.stored == kFloat32 || is_realized) return at.Constant(site.weight);
   return ops::BuildCall(at, "cast", {at.Constant(quantize::Narrowed(site.weight, site.stored))},
                         {{"dtype", "float32"}});
 }
 
-// `def @main(%data) { operator(%data, weight) }`, of an operand of that shape. A product of rows is a dense layer if
-// `by_rows`, as it is realized.
-PreparedProgram SiteProgram(const Site& site, const ir::Attrs& attrs, const Shape& data, bool by_rows) {
+// `def @main(%data) { operator(%data, weight) }`, of an operand of that shape. A product of rows that is to be realized
+// is a dense layer.
+PreparedProgram SiteProgram(const Site& site, const ir::Attrs& attrs, const Shape& data, bool is_realized) {
   PreparedProgram program;
   program.entries = {"main"};
   const ir::Builder at(*program.module.arena, {});
@@ -91,9 +92,9 @@ PreparedProgram SiteProgram(const Site& site, const ir::Attrs& attrs, const Shap
   const auto* given = ir::DynCast<ir::Constant>(site.call->args[1]);
   ir::Expr* body;
   if (site.kind == SiteKind::kConvolution) {
-    body = ops::BuildCall(at, ir::OpCallee(site.call)->name, {at.Use(var), Weight(at, site)}, attrs);
-  } else if (by_rows || given == nullptr) {
-    body = ops::BuildCall(at, "nn.dense", {at.Use(var), Weight(at, site)});
+    body = ops::BuildCall(at, ir::OpCallee(site.call)->name, {at.Use(var), Weight(at, site, is_realized)}, attrs);
+  } else if (is_realized || given == nullptr) {
+    body = ops::BuildCall(at, "nn.dense", {at.Use(var), Weight(at, site, is_realized)});
   } else {
     body = ops::BuildCall(at, ir::OpCallee(site.call)->name, {at.Use(var), at.Constant(given->literal)}, attrs);
   }

@@ -155,8 +155,9 @@ const StoredWeight* WeightStore::Find(const Site& site, Scheme scheme, int64_t g
   if (RowOf(scheme).bits == 4) scheme = Scheme::kW4;
   auto [found, added] =
       stored_.try_emplace({site.weight.data(), site.channel_axis, scheme, scheme == Scheme::kW4 ? group : 0});
-  if (added) found->second = Store(site, scheme, group);
-  return found->second ? &*found->second : nullptr;
+  if (added) found->second = {site.weight, Store(site, scheme, group)};
+  const std::optional<StoredWeight>& stored = found->second.stored;
+  return stored ? &*stored : nullptr;
 }
 
 }  // namespace rvm::quantize

@@ -43,7 +43,11 @@ class WeightStore {
 
  private:
   using Key = std::tuple<const void*, int64_t, Scheme, int64_t>;
-  std::map<Key, std::optional<StoredWeight>> stored_;
+  struct Entry {
+    Literal weight;  // keeps the place of its elements, which the key is
+    std::optional<StoredWeight> stored;
+  };
+  std::map<Key, Entry> stored_;
 };
 
 }  // namespace rvm::quantize
