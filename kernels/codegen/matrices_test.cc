@@ -97,6 +97,26 @@ TEST(MatricesTest, ProductsOfBFloats) {
   }
 }
 
+// A last step that is no whole one reads what follows the row, where something does.
+TEST(MatricesTest, DepthsOfNoWholeGroups) {
+  for (int64_t k : {130, 198, 255}) {
+    constexpr int64_t kRows = 21, kColumns = 40;
+    Tensor x = Input(0, "x", kUInt8, {kRows + 1, k, 2}), w = Input(1, "w", kInt8, {kColumns, k});
+    Dim two[] = {2}, extents[] = {k};
+    Tensor pooled = ComputeTensor("pooled", kUInt8, {kRows + 1, k}, [&](Indices i) {
+      return te::Reduce(ReduceOp::kMaximum, two, [&](Indices r) { return x({i[0], i[1], r[0]}); });
+    });
+    Tensor y = ComputeTensor("y", kInt32, {kRows, kColumns}, [&](Indices i) {
+      return te::Reduce(ReduceOp::kSum, extents,
+                        [&](Indices r) { return Widened(pooled, {i[0], r[0]}) * Widened(w, {i[1], r[0]}); });
+    });
+    CheckOptions options{.constant_inputs = {false, true}, .range = 255, .target = kTarget};
+    ScheduledKernel kernel = CheckKernel({"behind", {x, w}, {y}}, options);
+    if (HasFatalFailure()) return;
+    ASSERT_TRUE(MatricesOf(kernel.schedule)) << Describe(kernel.schedule);
+  }
+}
+
 TEST(MatricesTest, StepsCoverTheDepth) {
   for (auto [depth, step, rest] :
        {std::tuple(64, 64, 0), {96, 48, 0}, {100, 64, 36}, {144, 48, 0}, {184, 64, 56}, {200, 64, 8}, {1152, 64, 0}}) {
@@ -149,7 +169,7 @@ TEST(MatricesTest, FixedOrdersOfSumsHaveNone) {
 
 // The rows of a window of channels that lie side by side, over an image with a border.
 TEST(MatricesTest, Convolutions) {
-  Sample sample(2);
+  Sample sample(3);
   for (auto [size, channels, stride] : {std::tuple(14, 64, 1), {18, 36, 1}, {29, 32, 2}, {7, 64, 1}}) {
     for (auto [dtype, filters, sum] :
          {std::tuple(kUInt8, kInt8, kInt32), {kInt8, kInt8, kInt32}, {kBFloat16, kBFloat16, kFloat32}}) {

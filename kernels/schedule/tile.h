@@ -111,13 +111,14 @@ struct Tile {
   // matrices, in blocks of up to `rows` rows by a vector. Fewer are tiles as described by the rest. The last block of
   // rows begins where it ends with the last row, and computes rows again.
   struct Matrices {
+    // Blocks of rows, and vectors, whose matrices of sums are computed together.
+    static constexpr int64_t kBlocks = 2, kVectors = 2;
+
     int64_t least;
     int64_t rows;
-    int64_t step;  // positions of the innermost depth axis, a multiple of depth_step, in one instruction
-    int64_t rest;  // likewise, in the one behind the whole steps; 0: none
-
-    // Returns the number of whole steps of the innermost depth axis.
-    int64_t StepsOf(int64_t depth) const { return depth / step; }
+    int64_t steps;  // along the innermost depth axis
+    int64_t step;   // positions of that axis, a multiple of depth_step, in one instruction
+    int64_t rest;   // likewise, in the one behind the steps; 0: none
   };
   std::optional<Matrices> matrices;
 

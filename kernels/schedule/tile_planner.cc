@@ -74,8 +74,6 @@ constexpr int64_t kRegistersOfFours = 2;
 constexpr int64_t kMaxStepsOfBlock = 8;
 // Rows, and groups of positions of the depth, of a matrix: the most, and those that pay for it.
 constexpr int64_t kRowsOfMatrix = 16, kGroupsOfMatrix = 16;
-// Blocks of rows, and vectors of columns, whose matrices of sums are computed together.
-constexpr int64_t kBlocksOfMatrices = 2, kVectorsOfMatrices = 2;
 constexpr int64_t kMinRowsOfMatrix = 4, kMinGroupsOfMatrix = 8;
 // Fewer products cost less than to configure the registers of matrices.
 constexpr int64_t kMinProductsOfMatrices = 64 * 1024;
@@ -465,8 +463,9 @@ class TilePlanner {
     if (products.is_const() && products.constant() < kMinProductsOfMatrices) return std::nullopt;
     // Equal steps, if there are so many that are no shorter than they must be.
     const int64_t steps = (groups + kGroupsOfMatrix - 1) / kGroupsOfMatrix;
-    if (groups % steps == 0) return Tile::Matrices{kMinRowsOfMatrix, rows, groups / steps * each, 0};
-    return Tile::Matrices{kMinRowsOfMatrix, rows, kGroupsOfMatrix * each, groups % kGroupsOfMatrix * each};
+    if (groups % steps == 0) return Tile::Matrices{kMinRowsOfMatrix, rows, steps, groups / steps * each, 0};
+    return Tile::Matrices{kMinRowsOfMatrix, rows, groups / kGroupsOfMatrix, kGroupsOfMatrix * each,
+                          groups % kGroupsOfMatrix * each};
   }
 
   // See Tile::packed_rows. Steps of four bytes that lie apart would be put together for each row.
@@ -650,8 +649,8 @@ class TilePlanner {
     tile.matrices = MatricesOf(tile);
     if (tile.matrices) {
       // The heights of blocks of matrices are their own; others are of fewer rows.
-      tile.vectors = std::min(needed, kVectorsOfMatrices);
-      tile.rows = rows.is_const() ? std::min(rows.constant(), kBlocksOfMatrices * tile.matrices->rows)
+      tile.vectors = std::min(needed, Tile::Matrices::kVectors);
+      tile.rows = rows.is_const() ? std::min(rows.constant(), Tile::Matrices::kBlocks * tile.matrices->rows)
                                   : tile.matrices->least - 1;
     }
     const Dim& innermost = reduce_.axes.back().extent;

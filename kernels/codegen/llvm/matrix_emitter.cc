@@ -18,7 +18,7 @@ using schedule::Tile;
 namespace {
 
 // The numbers of registers: those of sums are by block of rows, then by vector.
-constexpr uint8_t kVectors = 2, kSums = 4, kRegisters = 8;
+constexpr uint8_t kVectors = Tile::Matrices::kVectors, kSums = Tile::Matrices::kBlocks * kVectors, kRegisters = 8;
 constexpr uint8_t kRowsOfStep = 4, kColumnsOfStep = 5, kRowsOfRest = 6, kColumnsOfRest = 7;
 constexpr int64_t kLineBytes = 64;  // of a vector of columns
 // Steps of the depth that are emitted one behind the other.
@@ -42,7 +42,7 @@ void MatrixEmitter::Configure(Value* rows) {
     shapes[static_cast<size_t>(16 + 2 * number)] = static_cast<uint8_t>(bytes);
     shapes[static_cast<size_t>(kPlaceOfRows + number)] = static_cast<uint8_t>(lines);
   };
-  const auto [least, most, step, rest] = *t_.matrices;
+  const auto [least, most, steps, step, rest] = *t_.matrices;
   for (int64_t number = 0; number < kSums; ++number) shape(number, most, kLineBytes);
   const int64_t bytes_each = t_.broadcast.dtype().bytes();
   shape(kRowsOfStep, most, step * bytes_each);
@@ -115,9 +115,9 @@ void MatrixEmitter::EmitDepth(size_t axis, std::span<Value* const> rows, const T
 
 void MatrixEmitter::EmitInnermost(std::span<Value* const> rows, const TileFactors::Panel& panel, int64_t vector) {
   const Tile::Matrices& matrices = *t_.matrices;
-  const int64_t steps = matrices.StepsOf(depth_.back().extent.constant()), whole = steps * matrices.step;
+  const int64_t whole = matrices.steps * matrices.step;
   constexpr Factors kStep = {kRowsOfStep, kColumnsOfStep}, kRest = {kRowsOfRest, kColumnsOfRest};
-  if (steps <= kMaxUnrolled) {
+  if (matrices.steps <= kMaxUnrolled) {
     for (int64_t k = 0; k < whole; k += matrices.step) EmitStep(I64(k), kStep, rows, panel, vector);
   } else {
     EmitStoppableLoop(b_, {I64(0), I64(whole), Dim(whole), matrices.step}, s_.cancel, kCostOfStep, {},

@@ -29,8 +29,6 @@ using Values = std::vector<Value*>;
 
 // How many tiles have the schedule's height for each that has another.
 constexpr int64_t kWeightOfFullHeight = 64;
-// Blocks of rows whose matrices of sums are computed together.
-constexpr int64_t kBlocks = 2;
 
 class TileEmitter {
  public:
@@ -49,7 +47,7 @@ class TileEmitter {
         panels_(f_.panels()) {
     if (t_.row) rows_ = site.nest.axes[*t_.row].extent;
     buffer_rows_ = t_.transposed_store ? (t_.rows + t_.lanes - 1) / t_.lanes * t_.lanes : t_.rows;
-    if (t_.matrices) buffer_rows_ = std::max(buffer_rows_, kBlocks * t_.matrices->rows);
+    if (t_.matrices) buffer_rows_ = std::max(buffer_rows_, Tile::Matrices::kBlocks * t_.matrices->rows);
   }
 
   Dim Run();
@@ -630,7 +628,7 @@ void TileEmitter::EmitMatrices(Value* row, const Panel& panel) {
     matrices_.EmitSums({{row, second}}, panel, buffer_);
     EmitEpilogue(row, count, panel);
   };
-  const int64_t most = kBlocks * t_.matrices->rows;
+  const int64_t most = Tile::Matrices::kBlocks * t_.matrices->rows;
   auto rest = [&] {
     if (!rows_.is_const()) return EmitIfElse(b_, b_.CreateICmpSGT(left, height), [&] { two(left); }, one);
     left = I64(rows_.constant() % most);
@@ -652,7 +650,7 @@ Value* TileEmitter::RowsOfMatrix() {
 }
 
 void TileEmitter::EmitRowsOfMatrices(Value* block) {
-  const int64_t height = kBlocks * t_.matrices->rows;
+  const int64_t height = Tile::Matrices::kBlocks * t_.matrices->rows;
   const Dim in_part = FloorDiv(rows_ + (height * t_.row_parts - 1), height * t_.row_parts) * height;
   const auto [first, end] = PartOfRows(in_part, e_.EmitExtent(rows_));
   int64_t cost = CostOfSums(static_cast<size_t>(-1));
