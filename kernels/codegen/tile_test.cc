@@ -603,6 +603,48 @@ TEST(TileTest, GroupsOfRowsThatBeginWithATile) {
   }
 }
 
+// The nest that computes an image with channels last stores it where the copy with a border has it, unless somebody
+// else reads the image.
+TEST(TileTest, ImagesAreStoredInsideTheirBorders) {
+  for (auto [height, width, stride, before, after] :
+       {std::tuple(9, 12, 1, 1, 1), {14, 14, 2, 0, 1}, {6, 7, 1, 2, 2}, {1, 16, 1, 1, 1}}) {
+    for (bool is_read_twice : {false, true}) {
+      Tensor x = Input(0, "x", kFloat32, {height, width, 20}), w = Input(1, "w", kFloat32, {32, 20}),
+             filters = Input(2, "filters", kFloat32, {3, 3, 32});
+      Dim depth[] = {20}, window[] = {3, 3};
+      Tensor image = ComputeTensor("image", kFloat32, {height, width, 32}, [&](Indices i) {
+        return te::Reduce(ReduceOp::kSum, depth, [&](Indices r) { return x({i[0], i[1], r[0]}) * w({i[2], r[0]}); });
+      });
+      const int64_t rows = (height + before + after - 3) / stride + 1,
+                    columns = (width + before + after - 3) / stride + 1;
+      auto bordered = [&](const Expr& row, const Expr& column, const Expr& channel) {
+        auto within = [](const Expr& at, int64_t extent) {
+          return te::Binary(BinaryOp::kAnd, te::Binary(BinaryOp::kGreaterEqual, at, te::Index(0)),
+                            te::Binary(BinaryOp::kLess, at, te::Index(extent)));
+        };
+        return te::Select(te::Binary(BinaryOp::kAnd, within(row, height), within(column, width)),
+                          image({row, column, channel}), te::Const(kFloat32, 0));
+      };
+      Tensor y = ComputeTensor("y", kFloat32, {rows, columns, 32}, [&](Indices i) {
+        return te::Reduce(ReduceOp::kSum, window, [&](Indices r) {
+          return bordered(i[0] * te::Index(stride) + r[0] - te::Index(before),
+                          i[1] * te::Index(stride) + r[1] - te::Index(before), i[2]) *
+                 filters({r[0], r[1], i[2]});
+        });
+      });
+      CheckOptions options = ConstantFilters(2);
+      options.constant_inputs = {false, true, true};
+      te::Computation computation{"bordered", {x, w, filters}, {y}};
+      if (is_read_twice) computation.outputs.push_back(image);
+      for (const ScheduledKernel& kernel : CheckOnTargets(computation, options)) {
+        EXPECT_EQ(kernel.schedule.nests[0].tensors.back().tensor->name, is_read_twice ? "image" : "padded")
+            << Describe(kernel.schedule);
+      }
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 TEST(TileTest, ConvolutionsOfIntegers) {
   Sample sample(4);
   for (DataType dtype : {kUInt8, kInt16, kInt32}) {

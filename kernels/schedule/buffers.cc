@@ -74,7 +74,9 @@ void PlanWorkspace(Schedule& schedule) {
     NestGroup group = schedule.GroupOf(n);
     size_t end = group.first + group.count;
     for (const NestTensor& t : schedule.nests[n].tensors) {
-      if (!t.stored || schedule.buffers.contains(t.tensor.get()) || schedule.IsLocal(t.tensor)) continue;
+      // The border of an image is stored by another nest.
+      const bool is_placed = std::ranges::any_of(placed, [&](const auto& at) { return at.first == t.tensor.get(); });
+      if (!t.stored || is_placed || schedule.buffers.contains(t.tensor.get()) || schedule.IsLocal(t.tensor)) continue;
       Dim bytes = t.tensor.dtype().bytes(), units = 1;
       for (const Dim& dim : t.tensor.dims()) {
         Dim& factor = dim.is_const() ? bytes : units;

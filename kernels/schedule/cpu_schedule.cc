@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/schedule/axis_ranges.h"
+#include "kernels/schedule/bordered_images.h"
 #include "kernels/schedule/factor_copies.h"
 #include "kernels/schedule/few_rows.h"
 #include "kernels/schedule/loop_order.h"
@@ -179,6 +180,7 @@ void PlanForCpu(Schedule& schedule) {
   }
   LimitCopies(schedule, nests);
   schedule.nests = std::move(nests);
+  if (schedule.target.has_vectors) StoreIntoBorders(schedule);
 }
 
 }  // namespace rvm::schedule

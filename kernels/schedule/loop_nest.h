@@ -40,6 +40,8 @@ enum class NestForm : uint8_t {
 struct AxisRange {
   int64_t begin, end;
   std::vector<std::pair<const te::ExprNode*, bool>> known;
+  // Where all axes with ranges are in such a one, another nest has stored, and this one does not.
+  bool is_image = false;
 };
 
 // One of several elements of tensors[0] that a position computes.

@@ -124,7 +124,11 @@ std::string DescribeNests(std::span<const LoopNest> nests, bool has_rows = false
     if (!nest.replicas.empty()) absl::StrAppend(out, " [", nest.replicas.size(), " elements at once]");
     size_t loops = 1;
     for (const std::vector<AxisRange>& ranges : nest.ranges) loops *= std::max<size_t>(ranges.size(), 1);
-    if (loops > 1) absl::StrAppend(out, " [in ", loops, " ranges]");
+    const bool has_image = std::ranges::any_of(nest.ranges, [](const std::vector<AxisRange>& ranges) {
+      return std::ranges::any_of(ranges, &AxisRange::is_image);
+    });
+    if (loops > 1)
+      absl::StrAppend(out, " [in ", has_image ? loops - 1 : loops, has_image ? " ranges of a border]" : " ranges]");
     if (nest.block_tile) *out += Describe(nest, *nest.block_tile);
     if (nest.team && !has_rows) {
       absl::StrAppend(out, nest.block_tile ? " or" : "", " [", nest.team->threads,

@@ -87,6 +87,7 @@ class NestEmitter {
   llvm::MDNode* group_ = nullptr;  // if vectors need no checks: the accesses of all positions
   std::vector<Value*> counts_;     // of an update, by axis; null: all positions
   bool is_condition_open_ = true;  // of an update: not emitted yet
+  bool is_in_image_ = true;        // the open loops over ranges are those of an image that another nest stored
   Value* streams_ = nullptr;       // whether stores bypass the caches; null: never
   bool in_streaming_loop_ = false;
 };
@@ -238,7 +239,14 @@ void NestEmitter::EmitAxes(size_t axis, size_t count, llvm::function_ref<void()>
   if (axis < counts_.size() && counts_[axis] != nullptr)
     end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, counts_[axis]);
   if (axis >= nest_.ranges.size() || nest_.ranges[axis].empty()) return EmitAxis(axis, count, begin, end, {}, body);
+  const auto is_last = [&] {
+    return std::all_of(nest_.ranges.begin() + static_cast<std::ptrdiff_t>(axis) + 1, nest_.ranges.end(),
+                       [](const auto& inner) { return inner.empty(); });
+  };
+  const bool was_in_image = is_in_image_;
   for (const schedule::AxisRange& range : nest_.ranges[axis]) {
+    is_in_image_ = was_in_image && range.is_image;
+    if (is_in_image_ && is_last()) continue;
     auto limit = [&](llvm::Intrinsic::ID id, Value* x, int64_t bound) -> Value* {
       if (const auto* known = llvm::dyn_cast<llvm::ConstantInt>(x)) {
         const int64_t value = known->getSExtValue();
@@ -250,6 +258,7 @@ void NestEmitter::EmitAxes(size_t axis, size_t count, llvm::function_ref<void()>
     Value *from = limit(llvm::Intrinsic::smax, begin, range.begin), *to = limit(llvm::Intrinsic::smin, end, range.end);
     EmitAxis(axis, count, from, to, range.known, body);
   }
+  is_in_image_ = was_in_image;
 }
 
 // Returns whether the result is so large in this call that its stores bypass the caches; null: never.
