@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace rvm::schedule {
@@ -18,9 +19,9 @@ using te::Tensor;
 
 // An axis of a copy: where the image is along it.
 struct CopiedAxis {
-  int64_t stride;         // of the image
-  int64_t copied_stride;  // of the copy
-  int64_t first, extent;  // positions of the copy that hold the image
+  int64_t stride;               // of the image
+  int64_t copied_stride;        // of the copy
+  int64_t first, extent;        // positions of the copy that hold the image
   std::optional<size_t> range;  // that of the nest's axis; none: all positions do
 };
 
@@ -99,7 +100,8 @@ class Borderer {
     }
     for (const ExprNode* node : te::Postorder({inside})) {
       if (IsOrder(*node) && std::ranges::find(known, node) == known.end()) return std::nullopt;
-      if (node->dtype == kBool && !IsOrder(*node) && !(node->kind == ExprKind::kBinary && node->binary == BinaryOp::kAnd))
+      if (node->dtype == kBool && !IsOrder(*node) &&
+          !(node->kind == ExprKind::kBinary && node->binary == BinaryOp::kAnd))
         return std::nullopt;
     }
     return IsWhole(axes, read) ? std::optional(std::move(axes)) : std::nullopt;
@@ -162,8 +164,8 @@ class Borderer {
     te::Rewrite rewrite;
     for (const ExprNode* node : te::Postorder(Values(nest))) {
       const bool is_own = node->kind == ExprKind::kRead && std::ranges::any_of(nest.tensors, [&](const NestTensor& t) {
-        return t.tensor.get() == node->tensor.get();
-      });
+                            return t.tensor.get() == node->tensor.get();
+                          });
       if (!is_own) continue;
       ExprNode moved = *node;
       moved.operands = {offset};

@@ -40,7 +40,7 @@ enum class NestForm : uint8_t {
 struct AxisRange {
   int64_t begin, end;
   std::vector<std::pair<const te::ExprNode*, bool>> known;
-  // Where all axes with ranges are in such a one, another nest has stored, and this one does not.
+  // The nest does not store where all axes with ranges are in such a one: another nest has.
   bool is_image = false;
 };
 
