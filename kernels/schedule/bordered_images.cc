@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
+
 namespace rvm::schedule {
 namespace {
 
@@ -39,7 +41,8 @@ class Borderer {
 
  private:
   void StoreInto(LoopNest& copy) {
-    if (copy.form != NestForm::kPositions || copy.tensors.size() != 1 || !copy.replicas.empty() || copy.update) return;
+    const bool is_plain = copy.form == NestForm::kPositions && copy.tensors.size() == 1 && copy.replicas.empty();
+    if (!is_plain || copy.update || copy.limit) return;
     const Expr value = copy.tensors[0].value;
     if (value->kind != ExprKind::kSelect || value->operands[1]->kind != ExprKind::kRead) return;
     const ExprNode& read = *value->operands[1];
@@ -61,19 +64,36 @@ class Borderer {
   // Returns the nest that stores the tensor and nothing else, if the tensor is no result and is read at one place.
   LoopNest* OnlyWriter(const Tensor& tensor) {
     auto is_tensor = [&](const Tensor& other) { return other.get() == tensor.get(); };
-    if (std::ranges::any_of(schedule_.outputs, is_tensor) || CountReaders(schedule_.nests, tensor) != 1) return nullptr;
+    if (std::ranges::any_of(schedule_.outputs, is_tensor) || CountReads(tensor) != 1) return nullptr;
     LoopNest* found = nullptr;
     for (LoopNest& nest : schedule_.nests) {
       if (nest.tile && is_tensor(nest.tile->panels)) return nullptr;
       for (const NestTensor& t : nest.tensors) {
         if (!is_tensor(t.tensor)) continue;
         const auto num_stored = std::ranges::count_if(nest.tensors, [](const NestTensor& each) { return each.stored; });
-        if (found != nullptr || num_stored != 1 || !t.stored || nest.form != NestForm::kTiles || nest.update)
+        if (found != nullptr || num_stored != 1 || !t.stored || nest.form != NestForm::kTiles || nest.update ||
+            nest.limit)
           return nullptr;
         found = &nest;
       }
     }
     return found;
+  }
+
+  // Returns the number of reads, with those of calls with few rows.
+  size_t CountReads(const Tensor& tensor) const {
+    size_t count = 0;
+    for (const LoopNest& nest : schedule_.nests) {
+      absl::flat_hash_set<const ExprNode*> reads;
+      std::vector<Expr> roots = ReadExpressions(nest);
+      for (const Expr& value : Values(nest)) roots.push_back(value);
+      if (nest.direct) roots.push_back(nest.direct);
+      for (const ExprNode* node : te::Postorder(roots)) {
+        if (node->kind == ExprKind::kRead && node->tensor.get() == tensor.get()) reads.insert(node);
+      }
+      count += reads.size();
+    }
+    return count;
   }
 
   // Returns where the image is in the copy, by the nest's axes; nullopt if the copy does not have all of it.

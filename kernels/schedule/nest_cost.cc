@@ -59,6 +59,21 @@ int64_t CostOfIteration(const LoopNest& nest, size_t axis) {
   return cost;
 }
 
+// Returns the number of positions at which the nest does not store, see AxisRange::is_image.
+static Dim PositionsOfImage(const LoopNest& nest) {
+  Dim positions = 1;
+  bool has_image = false;
+  for (size_t i = 0; i < nest.axes.size(); ++i) {
+    Dim extent = nest.axes[i].extent;
+    for (size_t r = 0; i < nest.ranges.size() && r < nest.ranges[i].size(); ++r) {
+      const AxisRange& range = nest.ranges[i][r];
+      if (range.is_image) has_image = true, extent = range.end - range.begin;
+    }
+    positions = positions * extent;
+  }
+  return has_image ? positions : Dim(0);
+}
+
 Dim WorkOf(const LoopNest& nest) {
   int64_t operations = 0;
   for (const ExprNode* node : te::Postorder(Values(nest))) {
@@ -69,7 +84,7 @@ Dim WorkOf(const LoopNest& nest) {
   }
   Dim work = std::max<int64_t>(operations, 1);
   if (nest.update) return work * nest.update->estimate;
-  for (const IndexVar& axis : nest.axes) work = work * axis.extent;
+  work = work * (te::NumPositions(nest.axes) - PositionsOfImage(nest));
   if (const ExprNode* reduce = nest.reduction()) {
     for (const IndexVar& axis : reduce->axes) work = work * axis.extent;
   }
