@@ -116,7 +116,9 @@ class Borderer {
         found.extent = range.end - range.begin;
         for (const auto& [node, truth] : range.known) known.push_back(node);
       }
-      if (!copy.ranges[i].empty() && !found.range) return std::nullopt;
+      const bool has_border = !copy.ranges[i].empty();
+      // Copies of planes are kept in the first-level cache, plane by plane.
+      if (has_border && (!found.range || *stride == 1)) return std::nullopt;
     }
     for (const ExprNode* node : te::Postorder({inside})) {
       if (IsOrder(*node) && std::ranges::find(known, node) == known.end()) return std::nullopt;

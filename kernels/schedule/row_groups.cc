@@ -209,12 +209,14 @@ class Grouper {
       for (const NestTensor& t : nest(n).tensors) {
         std::optional<Dim> size = RowSize(t.tensor, axis);
         if (!t.stored || schedule_.buffers.contains(t.tensor.get()) || !size || !size->is_const()) continue;
-        bool read_later = false;
+        bool is_shared = false;
         for (size_t k = group.first + group.count; k < schedule_.nests.size(); ++k) {
-          read_later |= ReadBy(nest(k), t.tensor) || (nest(k).tile && nest(k).tile->panels.get() == t.tensor.get());
+          is_shared |= ReadBy(nest(k), t.tensor) || (nest(k).tile && nest(k).tile->panels.get() == t.tensor.get());
         }
+        // An image inside its border.
+        is_shared |= WrittenBy({.first = 0, .count = group.first}, t.tensor);
         int64_t bytes = (group.rows * size->constant() * t.tensor.dtype().bytes() + 63) / 64 * 64;
-        if (read_later || bytes > left) continue;
+        if (is_shared || bytes > left) continue;
         left -= bytes;
         group.local.push_back({t.tensor, size->constant()});
       }
