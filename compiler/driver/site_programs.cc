@@ -62,9 +62,7 @@ Shape ShapeOf(const Site& site, const std::map<std::string, int64_t>& dims, int6
 // Changes the operand's shape to that of the layout in which a network of convolutions computes this one; gives its
 // attributes.
 ir::Attrs InNetwork(const Site& site, Shape& data) {
-  const bool is_2d =
-      ir::OpCallee(site.call)->name == "nn.conv2d" || ir::OpCallee(site.call)->name == "nn.conv2d_transpose";
-  std::optional<ir::Attrs> attrs = is_2d ? passes::WithChannelsLast(*site.call, false) : std::nullopt;
+  std::optional<ir::Attrs> attrs = passes::WithChannelsLast(*site.call, /*has_image_in_last=*/false);
   if (!attrs) return site.call->attrs;
   if (attrs->GetString("data_layout") != site.call->attrs.GetString("data_layout")) {
     Shape moved;

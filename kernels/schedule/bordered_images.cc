@@ -181,7 +181,7 @@ class Borderer {
     return is_whole ? std::optional(std::move(offset)) : std::nullopt;
   }
 
-  // Tensors of a nest that read one another do so at the place that it stores.
+  // Changes where the nest stores, and where its tensors read one another.
   void MoveStores(LoopNest& nest, const Expr& offset) const {
     te::Rewrite rewrite;
     for (const ExprNode* node : te::Postorder(Values(nest))) {

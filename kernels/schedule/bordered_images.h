@@ -7,9 +7,8 @@
 namespace rvm::schedule {
 
 // Lets the nest that computes an image store it into the copy with a border that a convolution reads, if nothing else
-// reads the image: the nest that copied it stores the border alone. Rows of neighbours stay rows of neighbours, as of
-// channels that lie side by side.
-// REQUIRES: schedule.nests are planned, and not yet grouped.
+// reads the image: the nest that copied it stores the border alone. Neighbours along the innermost axis stay
+// neighbours, as channels that lie side by side do. REQUIRES: schedule.nests are planned, and not yet grouped.
 void StoreIntoBorders(Schedule& schedule);
 
 }  // namespace rvm::schedule

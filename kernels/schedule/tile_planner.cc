@@ -72,7 +72,7 @@ constexpr int64_t kRegistersOfPairs = 1;
 constexpr int64_t kRegistersOfFours = 2;
 // Steps of a product in blocks that are emitted one behind the other: with four bits, a block of 32.
 constexpr int64_t kMaxStepsOfBlock = 8;
-// Rows, and groups of positions of the depth, of a matrix: the most, and those that pay for it.
+// Rows of a matrix, and groups of positions of the depth: the most of them, and the least that pay for it.
 constexpr int64_t kRowsOfMatrix = 16, kGroupsOfMatrix = 16;
 constexpr int64_t kMinRowsOfMatrix = 4, kMinGroupsOfMatrix = 8;
 // Fewer products cost less than to configure the registers of matrices.
@@ -461,7 +461,7 @@ class TilePlanner {
     const Dim products = te::NumPositions(nest_.axes) * te::NumPositions(reduce_.axes);
     if (rows < kMinRowsOfMatrix || groups < kMinGroupsOfMatrix) return std::nullopt;
     if (products.is_const() && products.constant() < kMinProductsOfMatrices) return std::nullopt;
-    // Equal steps, if there are so many that are no shorter than they must be.
+    // Steps are of equal length if that takes no more of them.
     const int64_t steps = (groups + kGroupsOfMatrix - 1) / kGroupsOfMatrix;
     if (groups % steps == 0) return Tile::Matrices{kMinRowsOfMatrix, rows, steps, groups / steps * each, 0};
     return Tile::Matrices{kMinRowsOfMatrix, rows, groups / kGroupsOfMatrix, kGroupsOfMatrix * each,

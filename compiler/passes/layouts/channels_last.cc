@@ -414,6 +414,7 @@ absl::StatusOr<ir::Module> ChannelsLast(const ir::Module& module, PassContext& c
 
 // Few channels of the result leave lanes idle, and so do groups of few channels.
 std::optional<ir::Attrs> WithChannelsLast(const ir::Call& convolution, bool has_image_in_last) {
+  if (!IsConvolution(ir::OpCallee(&convolution)->name)) return std::nullopt;
   const ir::TensorType *data = TensorOf(convolution.args[0]), *out = TensorOf(&convolution);
   // Filters that are computed would be moved in each call.
   if (ConstantOf(convolution.args[1]) == nullptr || data == nullptr || out == nullptr || !Gains(*data, *out))

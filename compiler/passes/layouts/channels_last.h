@@ -16,8 +16,8 @@ inline constexpr int64_t kMinConvolutionsOfNetwork = 4;
 // The axes of NCHW in the order of NHWC.
 inline constexpr std::array<int64_t, 4> kAxesOfNhwc = {0, 2, 3, 1};
 
-// Returns the attributes with which the pass computes a convolution of a network: on an image in NHWC, or in NCHW with
-// a result in NHWC, if the image has few channels and is not there in NHWC. nullopt: it stays as it is.
+// Returns the attributes with which the pass computes an operator of a network: a 2D convolution on an image in NHWC,
+// or in NCHW with a result in NHWC, if the image has few channels and is not there in NHWC. nullopt: it stays as it is.
 std::optional<ir::Attrs> WithChannelsLast(const ir::Call& convolution, bool has_image_in_last);
 
 }  // namespace rvm::passes
