@@ -172,6 +172,11 @@ TEST(DimTest, DividesMultiples) {
   EXPECT_EQ(FloorMod(n * 6, 3), Dim(0));
   EXPECT_EQ(FloorDiv(n * 2, 3).kind(), DimKind::kFloorDiv);
   EXPECT_EQ(FloorDiv(n * 2, 0).kind(), DimKind::kFloorDiv);
+  EXPECT_EQ(FloorDiv(FloorDiv(n + 1, 2), 3), FloorDiv(n + 1, 6));
+  EXPECT_EQ(FloorDiv(FloorDiv(n, int64_t{1} << 62), 4).rhs(), Dim(4));
+  EXPECT_EQ(FloorDiv(n * 4 + 5, 4), n + 1);
+  EXPECT_EQ(FloorDiv(n * 4 - Dim(1) + 0, 4).kind(), DimKind::kFloorDiv);
+  EXPECT_EQ(FloorDiv(n * 2 + (-1), 2), n + (-1));
 }
 
 TEST(DimTest, DivisionByZeroIsZero) {

@@ -113,6 +113,22 @@ bool IsMultiple(const Dim& dim, std::optional<int64_t> divisor) {
          dim.rhs().constant() % *divisor == 0;
 }
 
+// Returns a dim that equals a / divisor and is smaller; nullopt if there is none.
+std::optional<Dim> SimplerQuotient(const Dim& a, int64_t divisor) {
+  if (divisor == 1) return a;
+  if (IsMultiple(a, divisor)) return a.lhs() * Dim(a.rhs().constant() / divisor);
+  if (divisor <= 0 || !a.is_binary() || !a.rhs().is_const()) return std::nullopt;
+  int64_t right = a.rhs().constant(), both;
+  // Layers of stride 2 one behind another.
+  if (a.kind() == DimKind::kFloorDiv && right > 0 && !__builtin_mul_overflow(right, divisor, &both)) {
+    return FloorDiv(a.lhs(), Dim(both));
+  }
+  if (a.kind() == DimKind::kAdd && IsMultiple(a.lhs(), divisor)) {
+    return FloorDiv(a.lhs(), Dim(divisor)) + Dim(EvaluateBinaryDim(DimKind::kFloorDiv, right, divisor));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Dim Dim::Any() {
@@ -129,6 +145,14 @@ Dim Dim::Var(int64_t id, std::string name) {
   return dim;
 }
 
+Dim Dim::Value(int64_t id, std::string name) {
+  Dim dim;
+  dim.kind_ = DimKind::kVar;
+  dim.number_ = id;
+  dim.node_ = std::make_shared<Node>(Node{std::move(name), Dim(), Dim(), true});
+  return dim;
+}
+
 Dim Dim::Hole(int64_t id) {
   Dim dim;
   dim.kind_ = DimKind::kHole;
@@ -137,6 +161,7 @@ Dim Dim::Hole(int64_t id) {
 }
 
 const std::string& Dim::name() const { return node_->name; }
+bool Dim::may_be_negative() const { return node_->may_be_negative; }
 const Dim& Dim::lhs() const { return node_->lhs; }
 const Dim& Dim::rhs() const { return node_->rhs; }
 
@@ -230,8 +255,7 @@ Dim MakeBinaryDim(DimKind kind, const Dim& a, const Dim& b) {
       if (right == 0) return b;
       break;
     case DimKind::kFloorDiv:
-      if (right == 1) return a;
-      if (IsMultiple(a, right)) return a.lhs() * Dim(a.rhs().constant() / *right);
+      if (std::optional<Dim> simpler = right ? SimplerQuotient(a, *right) : std::nullopt) return *simpler;
       break;
     case DimKind::kFloorMod:
       if (right == 1 || IsMultiple(a, right)) return Dim(0);

@@ -28,7 +28,7 @@ namespace rvm {
 enum class DimKind : uint8_t {
   kConst,  // a constant
   kAny,    // `?`
-  kVar,    // a named, rigid variable: a type parameter or a kernel symbol
+  kVar,    // a named, rigid variable: a type parameter, which is an extent, or a symbol of a kernel
   kHole,   // an unknown that type inference will fill
   kAdd,
   kSub,
@@ -46,6 +46,8 @@ class Dim {
   Dim(int64_t constant) : kind_(DimKind::kConst), number_(constant) {}  // NOLINT: implicit on purpose
   static Dim Any();
   static Dim Var(int64_t id, std::string name);
+  // A variable that may be negative: a symbol of a kernel that is the value of an element.
+  static Dim Value(int64_t id, std::string name);
   static Dim Hole(int64_t id);
 
   DimKind kind() const { return kind_; }
@@ -57,6 +59,7 @@ class Dim {
   // REQUIRES: kVar or kHole.
   int64_t id() const { return number_; }
   const std::string& name() const;  // of a kVar
+  bool may_be_negative() const;     // of a kVar: it was made by Value
   // REQUIRES: a binary kind.
   const Dim& lhs() const;
   const Dim& rhs() const;
@@ -85,6 +88,7 @@ class Dim {
 struct Dim::Node {
   std::string name;
   Dim lhs, rhs;
+  bool may_be_negative = false;
 };
 
 // `kind` is one of the binary kinds; the result is simplified.

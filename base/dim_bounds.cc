@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -81,21 +82,41 @@ bool Expand(const Dim& dim, Sum& sum) {
   return CountDimNodes(dim, kMaxNodes) < kMaxNodes && !ContainsAny(dim) && AddTo(sum, dim, 1);
 }
 
-// Returns the bound of a dim that is no sum and no product.
-std::optional<int64_t> AtomLowerBound(const Dim& dim) {
-  if (dim.is_const()) return dim.constant();
-  if (dim.kind() == DimKind::kVar) return 0;
-  if (!dim.is_binary()) return std::nullopt;
-  bool by_positive = dim.rhs().is_const() && dim.rhs().constant() > 0;
-  if (dim.kind() == DimKind::kFloorMod) return by_positive ? std::optional<int64_t>(0) : std::nullopt;
-  std::optional<int64_t> a = LowerBound(dim.lhs()), b = LowerBound(dim.rhs());
+// Numbers that a dim is never below and never above; nullopt where none is known.
+struct Bounds {
+  std::optional<int64_t> least, most;
+};
+
+Bounds BoundsOf(const Dim& dim);
+
+// Returns the bounds of a dim that is no sum and no product. Both are computed at once, so that each part is visited
+// once.
+Bounds AtomBounds(const Dim& dim) {
+  if (dim.is_const()) return {dim.constant(), dim.constant()};
+  if (dim.kind() == DimKind::kVar && !dim.may_be_negative()) return {0, std::nullopt};
+  if (!dim.is_binary()) return {};
+  int64_t divisor = dim.rhs().AsConst().value_or(0);
+  if (dim.kind() == DimKind::kFloorMod) return divisor > 0 ? Bounds{0, divisor - 1} : Bounds{};
+  Bounds a = BoundsOf(dim.lhs()), b = BoundsOf(dim.rhs());
+  auto both = [](std::optional<int64_t> x, std::optional<int64_t> y, auto choose) {
+    return x && y ? std::optional(choose(*x, *y)) : std::nullopt;
+  };
+  auto any = [&](std::optional<int64_t> x, std::optional<int64_t> y, auto choose) {
+    return x && y ? both(x, y, choose) : x ? x : y;
+  };
+  auto smaller = [](int64_t x, int64_t y) { return std::min(x, y); };
+  auto larger = [](int64_t x, int64_t y) { return std::max(x, y); };
   switch (dim.kind()) {
-    case DimKind::kFloorDiv:
-      if (a && by_positive) return EvaluateBinaryDim(DimKind::kFloorDiv, *a, dim.rhs().constant());
-      return a >= 0 && b >= 0 ? std::optional<int64_t>(0) : std::nullopt;
-    case DimKind::kMin:
-    case DimKind::kBroadcast: return a && b ? std::optional(std::min(*a, *b)) : std::nullopt;
-    case DimKind::kMax: return a && b ? std::optional(std::max(*a, *b)) : a ? a : b;
+    case DimKind::kFloorDiv: {
+      if (divisor <= 0) return {a.least >= 0 && b.least >= 0 ? std::optional<int64_t>(0) : std::nullopt, std::nullopt};
+      auto quotient = [&](std::optional<int64_t> x) {
+        return x ? std::optional(EvaluateBinaryDim(DimKind::kFloorDiv, *x, divisor)) : std::nullopt;
+      };
+      return {quotient(a.least), quotient(a.most)};
+    }
+    case DimKind::kMin: return {both(a.least, b.least, smaller), any(a.most, b.most, smaller)};
+    case DimKind::kMax: return {any(a.least, b.least, larger), both(a.most, b.most, larger)};
+    case DimKind::kBroadcast: return {both(a.least, b.least, smaller), both(a.most, b.most, larger)};
     case DimKind::kConst:
     case DimKind::kAny:
     case DimKind::kVar:
@@ -105,58 +126,53 @@ std::optional<int64_t> AtomLowerBound(const Dim& dim) {
     case DimKind::kMul:
     case DimKind::kFloorMod: break;
   }
-  return std::nullopt;
+  return {};
 }
 
-std::optional<int64_t> AtomUpperBound(const Dim& dim) {
-  if (dim.is_const()) return dim.constant();
-  bool by_positive = dim.is_binary() && dim.rhs().is_const() && dim.rhs().constant() > 0;
-  if (dim.kind() == DimKind::kFloorMod && by_positive) return dim.rhs().constant() - 1;
-  if (dim.kind() != DimKind::kMin && dim.kind() != DimKind::kMax) return std::nullopt;
-  std::optional<int64_t> a = UpperBound(dim.lhs()), b = UpperBound(dim.rhs());
-  if (dim.kind() == DimKind::kMax) return a && b ? std::optional(std::max(*a, *b)) : std::nullopt;
-  return a && b ? std::optional(std::min(*a, *b)) : a ? a : b;
-}
-
-// Returns a bound of the product of atoms, which must not be negative.
-template <typename Bound>
-std::optional<int64_t> ProductBound(const std::vector<Dim>& atoms, Bound bound_of) {
-  int64_t product = 1;
+// Returns the bounds of the product of atoms, which must not be negative if they are several.
+Bounds ProductBounds(const std::vector<Dim>& atoms) {
+  if (atoms.size() == 1) return AtomBounds(atoms[0]);
+  Bounds product{1, 1};
+  auto multiply = [](std::optional<int64_t>& by, std::optional<int64_t> bound) {
+    int64_t result;
+    by = by && bound && !__builtin_mul_overflow(*by, *bound, &result) ? std::optional(result) : std::nullopt;
+  };
   for (const Dim& atom : atoms) {
-    std::optional<int64_t> least = AtomLowerBound(atom), bound = bound_of(atom);
-    if (atoms.size() == 1) return bound;
-    if (!least || *least < 0 || !bound || __builtin_mul_overflow(product, *bound, &product)) return std::nullopt;
+    Bounds bounds = AtomBounds(atom);
+    if (!(bounds.least >= 0)) return {};
+    multiply(product.least, bounds.least);
+    multiply(product.most, bounds.most);
   }
   return product;
 }
 
-// Returns the lower bound of `sum`, or the upper one.
-std::optional<int64_t> BoundOf(const Sum& sum, bool is_upper) {
-  int64_t total = 0;
+Bounds BoundsOf(const Sum& sum) {
+  Bounds total{0, 0};
+  auto add = [](std::optional<int64_t>& to, int64_t coefficient, std::optional<int64_t> bound) {
+    int64_t product, result;
+    bool is_known = to && bound && !__builtin_mul_overflow(coefficient, *bound, &product) &&
+                    !__builtin_add_overflow(*to, product, &result);
+    to = is_known ? std::optional(result) : std::nullopt;
+  };
   for (const auto& [key, term] : sum) {
     if (term.coefficient == 0) continue;
-    bool by_upper = (term.coefficient < 0) != is_upper;
-    std::optional<int64_t> bound = ProductBound(term.atoms, by_upper ? AtomUpperBound : AtomLowerBound);
-    int64_t product;
-    if (!bound || __builtin_mul_overflow(term.coefficient, *bound, &product) ||
-        __builtin_add_overflow(total, product, &total)) {
-      return std::nullopt;
-    }
+    Bounds bounds = ProductBounds(term.atoms);
+    if (term.coefficient < 0) std::swap(bounds.least, bounds.most);
+    add(total.least, term.coefficient, bounds.least);
+    add(total.most, term.coefficient, bounds.most);
   }
   return total;
 }
 
+Bounds BoundsOf(const Dim& dim) {
+  Sum sum;
+  return Expand(dim, sum) ? BoundsOf(sum) : Bounds{};
+}
+
 }  // namespace
 
-std::optional<int64_t> LowerBound(const Dim& dim) {
-  Sum sum;
-  return Expand(dim, sum) ? BoundOf(sum, false) : std::nullopt;
-}
-
-std::optional<int64_t> UpperBound(const Dim& dim) {
-  Sum sum;
-  return Expand(dim, sum) ? BoundOf(sum, true) : std::nullopt;
-}
+std::optional<int64_t> LowerBound(const Dim& dim) { return BoundsOf(dim).least; }
+std::optional<int64_t> UpperBound(const Dim& dim) { return BoundsOf(dim).most; }
 
 Dim WithoutCancelled(const Dim& dim) {
   Sum sum;
@@ -179,7 +195,9 @@ Dim WithoutCancelled(const Dim& dim) {
   return is_equal && CountDimNodes(result, kMaxNodes) < CountDimNodes(dim, kMaxNodes) ? result : dim;
 }
 
-bool IsNatural(const Dim& dim) { return LowerBound(dim).value_or(-1) >= 0; }
+bool IsNatural(const Dim& dim) { return LowerBound(dim) >= 0; }
+
+Dim ClampedToNatural(const Dim& dim) { return IsNatural(dim) ? dim : Max(dim, 0); }
 
 bool IsAtMost(const Dim& a, const Dim& b) {
   if (a.kind() == DimKind::kMin && (IsAtMost(a.lhs(), b) || IsAtMost(a.rhs(), b))) return true;
@@ -198,8 +216,8 @@ bool IsNever(const Dim& dim, int64_t value) {
   if (dim.is_const()) return dim.constant() != value;
   Sum sum;
   if (!Expand(dim, sum)) return false;
-  std::optional<int64_t> least = BoundOf(sum, false), most = BoundOf(sum, true);
-  if ((least && *least > value) || (most && *most < value)) return true;
+  Bounds bounds = BoundsOf(sum);
+  if ((bounds.least && *bounds.least > value) || (bounds.most && *bounds.most < value)) return true;
   int64_t divisor = 0, constant = 0;
   for (const auto& [key, term] : sum) {
     if (term.atoms.empty()) {

@@ -1,6 +1,4 @@
-// Bounds of dims whose variables are extents, which are not negative.
-//
-// The symbols of a kernel that are values of elements may be negative: these functions are not for its dims.
+// Bounds of dims. Variables are extents, which are at least 0, but for those of Dim::Value.
 #ifndef RVM_BASE_DIM_BOUNDS_H_
 #define RVM_BASE_DIM_BOUNDS_H_
 
@@ -21,6 +19,8 @@ Dim WithoutCancelled(const Dim& dim);
 
 // Returns whether `dim` is at least 0.
 bool IsNatural(const Dim& dim);
+// Returns `dim`, or 0 where it is below 0: max(dim, 0), without the `max` if `dim` is known to be at least 0.
+Dim ClampedToNatural(const Dim& dim);
 // Returns whether a <= b; false if that is not known.
 bool IsAtMost(const Dim& a, const Dim& b);
 // Returns whether a == b; nullopt if that depends on the values of the variables.

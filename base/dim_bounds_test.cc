@@ -47,6 +47,27 @@ TEST(DimBounds, IsAtMost) {
   EXPECT_FALSE(IsAtMost(Dim::Any(), Dim::Any()));
 }
 
+TEST(DimBounds, ClampedToNatural) {
+  EXPECT_EQ(ClampedToNatural(n), n);
+  EXPECT_EQ(ClampedToNatural(FloorDiv(n + (-1), 2) + 1), FloorDiv(n + (-1), 2) + 1);
+  EXPECT_EQ(ClampedToNatural(n + (-2)), Max(n + (-2), 0));
+  EXPECT_EQ(ClampedToNatural(Max(n + (-2), 0)), Max(n + (-2), 0));
+}
+
+TEST(DimBounds, ValuesMayBeNegative) {
+  Dim value = Dim::Value(7, "v");
+  EXPECT_EQ(LowerBound(value + n), std::nullopt);
+  EXPECT_EQ(ClampedToNatural(value), Max(value, 0));
+}
+
+// Each part has two bounds, which are computed together: one after the other, 40 maxima would take 2^40 steps.
+TEST(DimBounds, OfNestedDims) {
+  Dim dim = n;
+  for (int i = 0; i < 40; ++i) dim = Max(dim + (-1), m);
+  EXPECT_EQ(LowerBound(dim), 0);
+  EXPECT_EQ(UpperBound(dim), std::nullopt);
+}
+
 TEST(DimBounds, AreEqual) {
   EXPECT_EQ(AreEqual(n + m, m + n), true);
   EXPECT_EQ(AreEqual(n, -1), false);

@@ -154,6 +154,12 @@ class Models(relayvm.TestCase):
                      self.images((1, 3, 64, 96), (1, 3, 128, 64), (2, 3, 96, 96)), atol=1e-3)
 
     @unittest.skipUnless(is_long(), "only with --long")
+    def test_rapidocr_detector_of_version_4(self):
+        # Four sizes of an image of unknown size are joined.
+        self.compare("rapidocr-onnxruntime==1.4.4", "ch_PP-OCRv4_det_infer.onnx",
+                     self.images((1, 3, 64, 96), (1, 3, 128, 64), (2, 3, 96, 96)), atol=1e-3)
+
+    @unittest.skipUnless(is_long(), "only with --long")
     def test_rapidocr_recogniser(self):
         self.compare("rapidocr==3.10.0", "PP-OCRv6_rec_small.onnx",
                      self.images((1, 3, 48, 96), (2, 3, 48, 160), (1, 3, 48, 320)), atol=1e-3)

@@ -138,7 +138,7 @@ Dim PrimitiveLowering::ValueSymbol(const te::Tensor& tensor, int64_t element) {
     if (known.input == input && known.element == element) return known.symbol;
   }
   uint32_t id = kernel_.desc.num_symbols++;
-  Dim symbol = Dim::Var(id, absl::StrCat("s", id));
+  Dim symbol = Dim::Value(id, absl::StrCat("s", id));
   kernel_.computation.values.push_back({symbol, input, element});
   kernel_.desc.values.push_back({id, static_cast<uint32_t>(input), static_cast<uint32_t>(element)});
   return symbol;

@@ -112,6 +112,14 @@ INSTANTIATE_TEST_SUITE_P(
          "fn (Tensor[(3), float32]) -> Tensor[(3), float32]"},
         {"def @main(%x: Tensor[(3, n), float32], %y: Tensor[(?, n), float32]) { concatenate((%x, %y), axis=0) }",
          "fn [n: ShapeVar](Tensor[(3, n), float32], Tensor[(?, n), float32]) -> Tensor[(?, n), float32]"},
+        // Images of unknown size: an extent is that of the image, whatever the number of layers.
+        {"def @main(%x: Tensor[(1, 3, h, w), float32], %f: Tensor[(3, 3, 3, 3), float32]) {"
+         " let %a = nn.conv2d(%x, %f, padding=[1, 1], strides=[2, 2]);"
+         " let %b = %a + nn.conv2d(nn.conv2d(%a, %f, padding=[1, 1]), %f, padding=[1, 1]);"
+         " let %c = nn.max_pool2d(%b, pool_size=[3, 3], padding=[1, 1], strides=[2, 2]);"
+         " %c + nn.conv2d(%c, %f, padding=[1, 1]) }",
+         "fn [h: ShapeVar, w: ShapeVar](Tensor[(1, 3, h, w), float32], Tensor[(3, 3, 3, 3), float32])"
+         " -> Tensor[(1, 3, ((h + -1) / 4) + 1, ((w + -1) / 4) + 1), float32]"},
         {"def @compose[A, B, C](%f: fn (B) -> C, %g: fn (A) -> B) -> fn (A) -> C { fn (%x) { %f(%g(%x)) } }"
          "def @main(%x: Tensor[(3), float32]) { @compose(tanh, fn (%y) { %y + 1f })(%x) }",
          "fn (Tensor[(3), float32]) -> Tensor[(3), float32]"},

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/dim_bounds.h"
 #include "compiler/ops/families/blocked_layout.h"
 #include "compiler/ops/families/families.h"
 #include "compiler/ops/families/window.h"
@@ -158,10 +159,10 @@ Solve ConvolutionRelation(TypeContext& context) {
   for (size_t s = 0; s < conv->windows.size(); ++s) {
     const Window& window = conv->windows[s];
     const Dim& extent = data[conv->data.spatial[s]];
-    out[conv->out.spatial[s]] = transposed ? Max(extent * window.stride + (window.span() - window.stride + extra[s] -
-                                                                           window.pad_before - window.pad_after),
-                                                 0)
-                                           : WindowCount(extent, window);
+    out[conv->out.spatial[s]] =
+        transposed ? ClampedToNatural(extent * window.stride +
+                                      (window.span() - window.stride + extra[s] - window.pad_before - window.pad_after))
+                   : WindowCount(extent, window);
   }
   return ResultTensor(context, out, DTypeAttr(context.attrs(), "out_dtype", args[0]->dtype.dtype));
 }
@@ -192,7 +193,7 @@ Phases PhasesOf(const Window& window, const Dim& extent, const Dim& out, int64_t
   // Rounded down: padding below 0 adds sums before those of the first element.
   phases.first = window.pad_before >= 0 ? window.pad_before / stride : -blocks(-window.pad_before);
   phases.cut = window.pad_before - phases.first * stride;
-  phases.extent = Max(extent + (blocks(last) - 1 - phases.first), 0) * stride;
+  phases.extent = ClampedToNatural(extent + (blocks(last) - 1 - phases.first)) * stride;
   return phases;
 }
 
@@ -314,7 +315,7 @@ Solve DilateRelation(TypeContext& context) {
     return context.Fail(DiagnosticKind::kBadAttribute, absl::StrCat("`strides` does not fit rank ", out.size(),
                                                                     "; expected one positive number per axis"));
   }
-  for (size_t i = 0; i < out.size(); ++i) out[i] = Max((out[i] - 1) * strides[i] + 1, 0);
+  for (size_t i = 0; i < out.size(); ++i) out[i] = ClampedToNatural((out[i] - 1) * strides[i] + 1);
   return ResultTensor(context, out, args[0]->dtype.dtype);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/dim_bounds.h"
 #include "compiler/ops/dynamic_twins.h"
 #include "compiler/ops/families/families.h"
 #include "compiler/ops/gradients/rules.h"
@@ -135,7 +136,7 @@ Solve DiagRelation(TypeContext& context) {
   }
   Dim rows = dims[dims.size() - 2] + (k < 0 ? k : 0), columns = dims[dims.size() - 1] - (k > 0 ? k : 0);
   dims.pop_back();
-  dims.back() = Max(Min(rows, columns), 0);
+  dims.back() = ClampedToNatural(Min(rows, columns));
   return ResultTensor(context, dims, data->dtype.dtype);
 }
 

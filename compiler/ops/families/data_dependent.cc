@@ -92,7 +92,7 @@ std::optional<Dim> KnownCount(TypeContext& context, const Types& args) {
   Dim distance = WithoutCancelled(*step > 0 ? *values[1] - *values[0] : *values[0] - *values[1]);
   int64_t stride = std::abs(*step);
   Dim count = FloorDiv(distance + (stride - 1), stride);
-  return IsNatural(count) ? count : Max(count, 0);
+  return ClampedToNatural(count);
 }
 
 template <bool is_given>

@@ -223,8 +223,7 @@ std::optional<std::vector<size_t>> SlicedAxes(TypeContext& context, size_t rank,
 std::optional<Dim> ClampedPosition(const Dim& at, const Dim& extent) {
   if (IsNatural(at)) return IsAtMost(at, extent) ? at : Min(at, extent);
   if (!IsAtMost(at, -1)) return std::nullopt;
-  Dim from_begin = extent + at;
-  return IsNatural(from_begin) ? from_begin : Max(from_begin, 0);
+  return ClampedToNatural(extent + at);
 }
 
 // Returns the extent of slice `k`, of stride 1, of an axis of extent `extent`; nullopt if its ends are not known.
@@ -235,7 +234,7 @@ std::optional<Dim> KnownSlice(TypeContext& context, const Dim& extent, size_t k)
   std::optional<Dim> from = ClampedPosition(*begin, extent), to = ClampedPosition(*end, extent);
   if (!from || !to) return std::nullopt;
   Dim size = WithoutCancelled(*to - *from);
-  return IsAtMost(*from, *to) ? size : Max(size, 0);
+  return IsAtMost(*from, *to) ? size : ClampedToNatural(size);
 }
 
 Solve StridedSliceRelation(TypeContext& context) {
@@ -272,7 +271,7 @@ Solve StridedSliceRelation(TypeContext& context) {
       extent = Min(Max(end[k], 0) + IsNegative(end[k]) * rest, rest);
     } else {
       Dim distance = (clamp(end[k]) - from) * (behind * 2 + 1);
-      extent = Max(FloorDiv(distance + (step - 1), step), 0);
+      extent = ClampedToNatural(FloorDiv(distance + (step - 1), step));
     }
   }
   return ResultTensor(context, out, args[0]->dtype.dtype);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/dim_bounds.h"
 #include "compiler/ops/dynamic_twins.h"
 #include "compiler/ops/families/families.h"
 #include "compiler/ops/gradients/rules.h"
@@ -298,7 +299,7 @@ std::optional<std::vector<Slice>> Slices(const ir::Attrs& attrs, const Dims& in,
     Dim to = by_size ? (end[k] < 0 ? extent : Min(from + end[k], extent)) : clamp(end[k]);
     Dim distance = stride < 0 ? from - to : to - from;
     int64_t step = stride < 0 ? -stride : stride;
-    slice = {from, Max(FloorDiv(distance + (step - 1), step), 0), stride};
+    slice = {from, ClampedToNatural(FloorDiv(distance + (step - 1), step)), stride};
   }
   return slices;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/dim_bounds.h"
 #include "compiler/ops/families/families.h"
 #include "compiler/ops/families/window.h"
 #include "compiler/ops/gradients/rules.h"
@@ -161,7 +162,7 @@ Solve CorrelationRelation(TypeContext& context) {
   out[1] = c->positions() * c->positions();
   for (size_t s = 0; s < 2; ++s) {
     Dim room = data[2 + s] + (c->padding[s] + c->padding[2 + s] - 2 * (c->displacement + (c->kernel - 1) / 2));
-    out[2 + s] = Max(FloorDiv(room + (c->stride1 - 1), c->stride1), 0);
+    out[2 + s] = ClampedToNatural(FloorDiv(room + (c->stride1 - 1), c->stride1));
   }
   return ResultTensor(context, out, args[0]->dtype.dtype);
 }

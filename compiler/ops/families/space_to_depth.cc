@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/dim_bounds.h"
 #include "compiler/ops/families/families.h"
 #include "compiler/ops/families/window.h"
 #include "compiler/ops/gradients/rules.h"
@@ -161,7 +162,7 @@ Solve BatchRelation(TypeContext& context) {
     const Block& block = (*blocks)[s];
     Dim& dim = dims[s + 1];
     if (to_space) {
-      dim = Max(dim * block.extent - (block.before + block.after), 0);
+      dim = ClampedToNatural(dim * block.extent - (block.before + block.after));
       continue;
     }
     dim = dim + (block.before + block.after);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/dim_bounds.h"
 
 namespace rvm::ops {
 
@@ -26,7 +27,7 @@ Dim WindowCount(const Dim& input, const Window& window, bool ceil_mode) {
   if (ceil_mode) room = room + (window.stride - 1);
   Dim count = FloorDiv(room, window.stride) + 1;
   if (ceil_mode) count = Min(count, FloorDiv(input + (window.pad_before - 1), window.stride) + 1);
-  return Max(count, 0);
+  return ClampedToNatural(count);
 }
 
 std::vector<int64_t> PerAxis(std::vector<int64_t> values, size_t axes) {

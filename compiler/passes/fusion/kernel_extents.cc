@@ -80,7 +80,7 @@ const ir::Type* KernelExtents::ResultOf(const FusionStep& step, int& nodes) {
     values.push_back(constant == nullptr ? nullptr : &constant->literal);
   }
   absl::StatusOr<ops::DerivedResult> derived = ops::DeriveResult(*ir::OpCallee(step.op), step.op->attrs, args, values,
-                                                                 arena_, [&](size_t, int64_t) { return Symbol(); });
+                                                                 arena_, [&](size_t, int64_t) { return Value(); });
   if (!derived.ok()) return nullptr;  // lowering reports it
   nodes = NodesOf(derived->result);
   for (const ops::DimCheck& check : derived->checks) nodes += NodesOf(check.a) + NodesOf(check.b);

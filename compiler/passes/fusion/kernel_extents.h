@@ -28,6 +28,7 @@ class KernelExtents {
   const ir::Type* OverSymbols(const ir::Type* type);
   Dim SymbolFor(const Dim& dim);
   Dim Symbol() { return Dim::Var(next_symbol_++, "s"); }
+  Dim Value() { return Dim::Value(next_symbol_++, "s"); }
   const ir::Type* ResultOf(const FusionStep& step, int& nodes);
   void Define(const FusionStep& step, const ir::Type* result);
 
