@@ -51,8 +51,10 @@ std::vector<Expr> Unswitched(const LoopNest& nest) {
 // Returns the lanes of a vector if rows of the innermost axis are divided into runs of whole vectors (VectorRuns), else
 // 0. LLVM ends a row element by element, which takes most of the time of a short one.
 int64_t RunLanes(const LoopNest& nest, const Target& target) {
-  if (nest.form != NestForm::kPositions || nest.axes.empty() || nest.reduction() != nullptr || nest.update ||
-      nest.streamed || !nest.replicas.empty() || !target.has_vectors || !nest.axes.back().extent.is_const())
+  const bool is_unrolled = nest.form == NestForm::kColumns && nest.column_block == 0;
+  const bool is_plain = nest.form == NestForm::kPositions && nest.reduction() == nullptr && !nest.update &&
+                        !nest.streamed && nest.replicas.empty();
+  if ((!is_plain && !is_unrolled) || nest.axes.empty() || !target.has_vectors || !nest.axes.back().extent.is_const())
     return 0;
   int bits = nest.tensors.back().tensor.dtype().bits;
   for (const ExprNode* node : te::Postorder(Values(nest))) {
@@ -60,7 +62,8 @@ int64_t RunLanes(const LoopNest& nest, const Target& target) {
   }
   const int64_t lanes = target.vector_bits / std::max(bits, 8);
   const bool is_short = nest.axes.back().extent.constant() < kMaxVectorsOfShortRow * lanes;
-  return is_short && !IsInterleaved(nest.axes.back()) && CostOfPosition(nest) <= kMaxCostInRuns ? lanes : 0;
+  const bool is_cheap = is_unrolled || CostOfPosition(nest) <= kMaxCostInRuns;
+  return is_short && !IsInterleaved(nest.axes.back()) && is_cheap ? lanes : 0;
 }
 
 // Returns nullopt if the result is never so large that its stores should bypass the caches, or if its elements are not

@@ -28,6 +28,8 @@ using te::IndexVar;
 using te::ReduceOp;
 
 constexpr int64_t kColumnBlock = 256;
+// Maximum number of steps of a reduction by columns that are unrolled, and of the nodes that they have together.
+constexpr int64_t kMaxUnrolledSteps = 25, kMaxUnrolledNodes = 2048;
 // Rows of a column reduction that are folded per iteration.
 constexpr int64_t kRowsAtOnce = 8;
 constexpr int64_t kShortReduction = 16;
@@ -50,6 +52,17 @@ bool ReducesByColumns(const LoopNest& nest) {
   }
   bool short_inner = inner.extent.is_const() && inner.extent.constant() < kShortReduction;
   return by_column < by_inner || (short_inner && by_column == 0);
+}
+
+// Returns whether all steps of the reduction are unrolled, as those of a window on an image with its channels last.
+bool HasFewSteps(const ExprNode& reduce) {
+  int64_t steps = 1;
+  for (const IndexVar& axis : reduce.axes) {
+    if (!axis.extent.is_const() || axis.extent.constant() > kMaxUnrolledSteps) return false;
+    steps *= axis.extent.constant();
+    if (steps > kMaxUnrolledSteps) return false;
+  }
+  return steps * static_cast<int64_t>(te::Postorder({reduce.operands[0]}).size()) <= kMaxUnrolledNodes;
 }
 
 // Plans the tile of a nest, and merges its last two axes where that gives better tiles: those of rows that tiles do not
@@ -166,8 +179,10 @@ void PlanForCpu(Schedule& schedule) {
         nest.form = NestForm::kWindows;
       } else if (ReducesByColumns(nest)) {
         nest.form = NestForm::kColumns;
-        nest.column_block = kColumnBlock;
-        nest.rows_at_once = kRowsAtOnce;
+        if (!HasFewSteps(*nest.reduction())) {
+          nest.column_block = kColumnBlock;
+          nest.rows_at_once = kRowsAtOnce;
+        }
       }
     } else if (nest.transposed = TransposedAxis(nest); nest.transposed) {
       nest.form = NestForm::kTransposed;

@@ -27,7 +27,7 @@ struct NestTensor {
 // The loop structure of a nest.
 enum class NestForm : uint8_t {
   kPositions,   // one position at a time; the innermost axis is vectorised
-  kColumns,     // a reduction of `column_block` positions of the innermost axis at a time
+  kColumns,     // a reduction by vectors of positions of the innermost axis
   kWindows,     // on a CPU: a fold over windows, in two steps; see `windows`
   kTransposed,  // square blocks, computed along another axis than they are stored along
   kTiles,       // a sum of products in register tiles; see `tile`
@@ -82,9 +82,9 @@ struct LoopNest {
   te::Expr store_offset;           // where each tensor is written at a position
   std::vector<NestTensor> tensors;
   NestForm form = NestForm::kPositions;
-  int64_t column_block = 0;          // kColumns
-  int64_t rows_at_once = 1;          // kColumns: rows folded per iteration, with the accumulators in registers
-  std::optional<Windows> windows;    // kWindows: how tensors[0] is computed; the others are its epilogue
+  int64_t column_block = 0;        // kColumns: positions whose accumulators are in memory; 0: all steps are unrolled
+  int64_t rows_at_once = 1;        // kColumns in blocks: rows folded per iteration, with the accumulators in registers
+  std::optional<Windows> windows;  // kWindows: how tensors[0] is computed; the others are its epilogue
   std::optional<size_t> transposed;  // kTransposed: the axis that reads run along
   int64_t elements_per_thread = 1;   // kPositions, on a GPU: adjacent positions of the last axis
   std::vector<Replica> replicas;     // kPositions: what a position computes; empty: one element of each tensor
@@ -93,8 +93,8 @@ struct LoopNest {
   // values.
   std::vector<te::Expr> unswitched;
   std::optional<StreamedStores> streamed;  // kPositions, on a CPU: of the last tensor
-  // kPositions, on a CPU: the lanes by which rows of known lengths are divided into runs of whole vectors; 0: they are
-  // not.
+  // kPositions and unrolled kColumns, on a CPU: the lanes by which rows of known lengths are divided into runs of whole
+  // vectors; 0: they are not.
   int64_t run_lanes = 0;
   Dim work;                             // on a CPU: an estimate, in additions
   std::optional<Tile> tile;             // kTiles: likewise

@@ -137,6 +137,8 @@ std::string DescribeNests(std::span<const LoopNest> nests, bool has_rows = false
     if (nest.elements_per_thread > 1) absl::StrAppend(out, " [", nest.elements_per_thread, " neighbours at once]");
     if (nest.column_block > 0) {
       absl::StrAppend(out, " [blocks of ", nest.column_block, ", ", nest.rows_at_once, " rows at once]");
+    } else if (nest.form == NestForm::kColumns) {
+      absl::StrAppend(out, " [all steps unrolled]");
     }
     if (nest.windows) absl::StrAppend(out, " [", nest.windows->steps, " steps by ", nest.windows->stride, "]");
     if (!nest.unswitched.empty()) absl::StrAppend(out, " [unswitched by ", nest.unswitched.size(), "]");

@@ -119,6 +119,21 @@ TEST(ScheduleTest, ColumnsOfRows) {
   EXPECT_EQ(Text({"y", {x}, {y}}, {}, kWide), "columns 640: y [blocks of 256, 8 rows at once]");
 }
 
+// Windows on an image with its channels last: each vector of channels is folded in a register.
+TEST(ScheduleTest, ColumnsOfFewRows) {
+  auto text = [](int64_t window) {
+    Tensor x = Input(0, "x", kFloat32, {56, 56, 16});
+    Dim extents[] = {window, window};
+    const int64_t size = 57 - window;
+    Tensor y = ComputeTensor("y", kFloat32, {size, size, 16}, [&](Indices i) {
+      return te::Reduce(ReduceOp::kMaximum, extents, [&](Indices r) { return x({i[0] + r[0], i[1] + r[1], i[2]}); });
+    });
+    return Text({"y", {x}, {y}}, {}, kWide);
+  };
+  EXPECT_EQ(text(5), "columns 52x52x16: y [all steps unrolled]");
+  EXPECT_EQ(text(6), "columns 51x51x16: y [blocks of 256, 8 rows at once]");
+}
+
 TEST(ScheduleTest, ProductsByOperand) {
   EXPECT_EQ(Text(Product(64, 96, 80, false), {}, kWide),
             "tiles 64x96: product [8x3 vectors of 16 in place, rows in 4 parts, depth 80, unrolled 2]");

@@ -68,6 +68,9 @@ class NestEmitter {
   void EmitFlatPosition(Value* position);
   void EmitNeighbours(Value* group);
   void EmitColumns(Value* begin, Value* end);
+  void EmitUnrolledColumn();
+  Value* ValueOfStep(const ExprNode& reduce, int64_t step);
+  Value* FoldInPairs(ReduceEmitter& steps, const ExprNode& reduce, int64_t begin, int64_t end);
   void Finish(const NestTensor& t, Value* value);
   void FinishRest();
   using FoldRows = llvm::function_ref<void(Value* first, int64_t rows)>;
@@ -549,6 +552,43 @@ void NestEmitter::EmitColumns(Value* begin, Value* end) {
   });
 }
 
+// Emits the value of a step of a reduction of known extents; `step` counts them in order.
+Value* NestEmitter::ValueOfStep(const ExprNode& reduce, int64_t step) {
+  e_.OpenScope();
+  for (size_t axis = reduce.axes.size(); axis-- > 0;) {
+    const int64_t extent = reduce.axes[axis].extent.constant();
+    e_.Bind(reduce.axes[axis], b_.getInt64(static_cast<uint64_t>(step % extent)));
+    step /= extent;
+  }
+  Value* value = e_.Emit(reduce.operands[0]);
+  e_.CloseScope();
+  return value;
+}
+
+// Folds the steps [begin, end) as a tree: one behind another, each would wait for the one before it.
+Value* NestEmitter::FoldInPairs(ReduceEmitter& steps, const ExprNode& reduce, int64_t begin, int64_t end) {
+  if (end - begin == 1) return ValueOfStep(reduce, begin);
+  const int64_t middle = begin + (end - begin) / 2;
+  Value* left = FoldInPairs(steps, reduce, begin, middle);
+  return steps.Fold(left, FoldInPairs(steps, reduce, middle, end));
+}
+
+// One position, its result in a register. Sums have the order of their steps.
+void NestEmitter::EmitUnrolledColumn() {
+  const ExprNode& reduce = *nest_.reduction();
+  ReduceEmitter steps(b_, e_, reduce);
+  int64_t count = 1;
+  for (const te::IndexVar& axis : reduce.axes) count *= axis.extent.constant();
+  Value* folded = steps.Initial()[0];
+  if (count > 0 && (reduce.reduce == ReduceOp::kMaximum || reduce.reduce == ReduceOp::kMinimum)) {
+    folded = steps.Fold(folded, FoldInPairs(steps, reduce, 0, count));
+  } else {
+    for (int64_t step = 0; step < count; ++step) folded = steps.Fold(folded, ValueOfStep(reduce, step));
+  }
+  Finish(nest_.tensors[0], folded);
+  FinishRest();
+}
+
 EmittedNest NestEmitter::Run(const std::string& name, NestUnits units) {
   CollectTensors();
   Begin(name);
@@ -566,7 +606,11 @@ EmittedNest NestEmitter::Run(const std::string& name, NestUnits units) {
       break;
     }
     case NestForm::kColumns: {
-      EmitInnermost([&](Value* begin, Value* end) { EmitColumns(begin, end); });
+      if (nest_.column_block == 0) {
+        EmitAxes(0, nest_.axes.size(), [&] { EmitUnrolledColumn(); });
+      } else {
+        EmitInnermost([&](Value* begin, Value* end) { EmitColumns(begin, end); });
+      }
       break;
     }
     case NestForm::kWindows: {
