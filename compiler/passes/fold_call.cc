@@ -210,7 +210,8 @@ Expr* ComputedWeights::Fold(const ir::Builder& at, const ops::OpDef& op, const i
   const bool is_product = op.fusion == ops::FusionClass::kContraction;
   const bool computes = is_product || op.fusion == ops::FusionClass::kElementwise ||
                         op.fusion == ops::FusionClass::kBroadcast || op.fusion == ops::FusionClass::kReduction;
-  std::optional<Size> size = computes ? StaticSize(type) : std::nullopt;
+  const bool is_part = op.name == "strided_slice" || op.name == "split";
+  std::optional<Size> size = computes || is_part ? StaticSize(type) : std::nullopt;
   if (!size) return nullptr;
   std::vector<Value> values;
   int64_t bytes = 0, elements = size->elements;
@@ -226,6 +227,11 @@ Expr* ComputedWeights::Fold(const ir::Builder& at, const ops::OpDef& op, const i
   }
   if (is_product) elements = std::max(elements, static_cast<int64_t>(std::sqrt(square)) / kProductsPerElement);
   if (size->bytes > std::max(bytes, kMaxFoldedBytes) || elements > elements_left_) return nullptr;
+  if (is_part) {
+    int64_t& taken = bytes_taken_[values[0].tensor().data()];
+    if (taken + size->bytes > bytes) return nullptr;
+    taken += size->bytes;
+  }
   elements_left_ -= elements;
   absl::StatusOr<Value> result = ops::EvaluateOp(op, attrs, values);
   return result.ok() ? Named(FromValue(at, *result), args) : nullptr;

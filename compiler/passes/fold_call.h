@@ -41,20 +41,22 @@ class NarrowedConstants {
   absl::flat_hash_map<std::pair<const std::byte*, DataType>, std::vector<Entry>> entries_;  // by the elements
 };
 
-// Weights that a program computes from constants, as by weight standardisation or weight normalisation: large results
-// that take no more memory than what they are made of.
+// Weights that a program computes from constants, as by weight standardisation or weight normalisation, or takes out of
+// them, as the two directions of a recurrent layer: large results that take no more memory than what they are made of.
 class ComputedWeights {
  public:
   explicit ComputedWeights(const ir::Module& module);
 
-  // Returns the result of an elementwise operator, a reduction or a product, as a constant. Null if an argument is no
-  // constant, or, but for a product, is a large one that something else uses, too: it would be stored twice. Null as
-  // well if the result is larger than all arguments, or if too much has been computed before.
+  // Returns the result of an elementwise operator, a reduction, a product, a slice or a split, as a constant. Null if
+  // an argument is no constant, or, but for a product, is a large one that something else uses, too: it would be stored
+  // twice. Null as well if the result is larger than all arguments, if the parts that were taken out of one are, or if
+  // too much has been computed before.
   ir::Expr* Fold(const ir::Builder& at, const ops::OpDef& op, const ir::Attrs& attrs,
                  const std::vector<const ir::Expr*>& args, const ir::Type* type);
 
  private:
-  absl::flat_hash_set<const std::byte*> used_;  // elements of constants that calls on variables take
+  absl::flat_hash_set<const std::byte*> used_;                  // elements of constants that calls on variables take
+  absl::flat_hash_map<const std::byte*, int64_t> bytes_taken_;  // by slices and splits, out of a constant
   int64_t elements_left_;
 };
 
