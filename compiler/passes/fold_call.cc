@@ -211,7 +211,7 @@ Expr* ComputedWeights::Fold(const ir::Builder& at, const ops::OpDef& op, const i
   const bool computes = is_product || op.fusion == ops::FusionClass::kElementwise ||
                         op.fusion == ops::FusionClass::kBroadcast || op.fusion == ops::FusionClass::kReduction;
   const bool is_part = op.name == "strided_slice" || op.name == "split";
-  std::optional<Size> size = computes || is_part ? StaticSize(type) : std::nullopt;
+  const std::optional<Size> size = computes || is_part ? StaticSize(type) : std::nullopt;
   if (!size) return nullptr;
   std::vector<Value> values;
   int64_t bytes = 0, elements = size->elements;
@@ -228,13 +228,29 @@ Expr* ComputedWeights::Fold(const ir::Builder& at, const ops::OpDef& op, const i
   if (is_product) elements = std::max(elements, static_cast<int64_t>(std::sqrt(square)) / kProductsPerElement);
   if (size->bytes > std::max(bytes, kMaxFoldedBytes) || elements > elements_left_) return nullptr;
   if (is_part) {
-    int64_t& taken = bytes_taken_[values[0].tensor().data()];
-    if (taken + size->bytes > bytes) return nullptr;
-    taken += size->bytes;
+    const std::optional<Value> part = Take(op, attrs, values[0].tensor(), size->bytes);
+    return part ? Named(FromValue(at, *part), args) : nullptr;
   }
   elements_left_ -= elements;
   absl::StatusOr<Value> result = ops::EvaluateOp(op, attrs, values);
   return result.ok() ? Named(FromValue(at, *result), args) : nullptr;
+}
+
+std::optional<Value> ComputedWeights::Take(const ops::OpDef& op, const ir::Attrs& attrs, const Literal& whole,
+                                           int64_t bytes) {
+  Parts& known = parts_[whole.data()];
+  for (const Part& part : known.parts) {
+    const bool is_same = part.op == &op && part.attrs == attrs && part.whole.dtype() == whole.dtype() &&
+                         part.whole.shape() == whole.shape();
+    if (is_same) return part.value;
+  }
+  if (known.bytes + bytes > whole.bytes()) return std::nullopt;
+  absl::StatusOr<Value> value = ops::EvaluateOp(op, attrs, std::vector{Value::Tensor(whole)});
+  if (!value.ok()) return std::nullopt;
+  known.bytes += bytes;
+  elements_left_ -= bytes / whole.dtype().bytes();
+  known.parts.push_back({whole, &op, attrs, *value});
+  return *std::move(value);
 }
 
 Expr* FoldCall(const ir::Builder& at, const ops::OpDef& op, const ir::Attrs& attrs,

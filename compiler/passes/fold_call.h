@@ -4,12 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "base/literal.h"
+#include "base/value.h"
 #include "compiler/ir/build.h"
 #include "compiler/ir/module.h"
 #include "compiler/ops/op_def.h"
@@ -55,8 +57,22 @@ class ComputedWeights {
                  const std::vector<const ir::Expr*>& args, const ir::Type* type);
 
  private:
-  absl::flat_hash_set<const std::byte*> used_;                  // elements of constants that calls on variables take
-  absl::flat_hash_map<const std::byte*, int64_t> bytes_taken_;  // by slices and splits, out of a constant
+  absl::flat_hash_set<const std::byte*> used_;  // elements of constants that calls on variables take
+  // What slices and splits took out of a constant. Calls that take the same share it.
+  struct Part {
+    Literal whole;
+    const ops::OpDef* op;
+    ir::Attrs attrs;
+    Value value;
+  };
+  struct Parts {
+    std::vector<Part> parts;
+    int64_t bytes = 0;
+  };
+  // Returns the value of a call that takes a part; null if the parts would take more memory than the whole.
+  std::optional<Value> Take(const ops::OpDef& op, const ir::Attrs& attrs, const Literal& whole, int64_t bytes);
+
+  absl::flat_hash_map<const std::byte*, Parts> parts_;  // by the elements of the whole
   int64_t elements_left_;
 };
 
