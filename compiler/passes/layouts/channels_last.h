@@ -12,7 +12,7 @@
 namespace rvm::passes {
 
 // A network has so many convolutions; the layout of fewer is that of what is around them.
-inline constexpr int64_t kMinConvolutionsOfNetwork = 4;
+inline constexpr int64_t kMinConvolutionsOfNetwork = 2;
 // The axes of NCHW in the order of NHWC.
 inline constexpr std::array<int64_t, 4> kAxesOfNhwc = {0, 2, 3, 1};
 
