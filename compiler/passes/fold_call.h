@@ -58,7 +58,7 @@ class ComputedWeights {
 
  private:
   absl::flat_hash_set<const std::byte*> used_;  // elements of constants that calls on variables take
-  // What slices and splits took out of a constant. Calls that take the same share it.
+  // A tensor, or a tuple of them, that was taken out of a constant. Calls that take the same share it.
   struct Part {
     Literal whole;
     const ops::OpDef* op;
