@@ -32,8 +32,8 @@ class Writer:
     def __init__(self):
         self.tensors, self.buffers, self.nodes = [], [b""], []
 
-    def tensor(self, name, shape, dtype="float32", data=None, scales=(), axis=0, signature=None):
-        self.tensors.append((name, shape, dtype, 0 if data is None else len(self.buffers), scales, axis, signature))
+    def tensor(self, name, shape, dtype="float32", data=None, scales=(), axis=0, signature=None, sparsity=None):
+        self.tensors.append((name, shape, dtype, 0 if data is None else len(self.buffers), scales, axis, signature, sparsity))
         if data is not None:
             self.buffers.append(np.ascontiguousarray(data).tobytes())
         return len(self.tensors) - 1
@@ -42,9 +42,17 @@ class Writer:
         array = np.asarray(array)
         return self.tensor(f"c{len(self.tensors)}", list(array.shape), str(array.dtype), array, **given)
 
+    def sparse(self, stored, shape, order, levels, block_map=()):
+        """`levels`: the extent of a dense one; (segments, indices, type of the union's vectors) of a sparse one."""
+        return self.tensor(f"c{len(self.tensors)}", list(shape), str(stored.dtype), stored, sparsity=(order, block_map, levels))
+
     def node(self, op, inputs, outputs, **options):
         """`options`: f3=("int8", 1) is field 3."""
         self.nodes.append((op, inputs, outputs, options))
+
+    def custom(self, op, inputs, outputs, data):
+        """A node of a custom operator, whose options are bytes."""
+        self.nodes.append((f"CUSTOM.{op}", inputs, outputs, data))
 
     def build(self, inputs, outputs):
         import flatbuffers  # pylint: disable=import-outside-toplevel
@@ -77,19 +85,42 @@ class Writer:
             place = b.CreateByteVector(data) if data else 0
             buffers.append(table([(0, "offset", place)] if data else []))
         tensors = []
-        for name, shape, dtype, buffer, scales, axis, signature in self.tensors:
+        def indices(values, kind):
+            size, prepend = {1: (4, b.PrependInt32), 2: (2, b.PrependUint16), 3: (1, b.PrependUint8)}[kind]
+            return table([(0, "offset", vector(values, size, prepend))])
+
+        def level(described):
+            if isinstance(described, int):
+                return table([(1, "int32", described)])
+            segments, positions, kind = described
+            places = indices(segments, kind), indices(positions, kind)
+            return table([(0, "int8", 1), (2, "int8", kind), (3, "offset", places[0]), (4, "int8", kind), (5, "offset", places[1])])
+
+        for name, shape, dtype, buffer, scales, axis, signature, sparsity in self.tensors:
             fields = [(0, "offset", ints([max(extent, 1) for extent in shape] if buffer == 0 else shape)), (1, "int8", TYPES[dtype]), (2, "uint32", buffer), (3, "offset", b.CreateString(name))]
             if len(scales):
                 places = (vector(list(map(float, scales)), 4, b.PrependFloat32), vector([0] * len(scales), 8, b.PrependInt64))
                 fields.append((4, "offset", table([(2, "offset", places[0]), (3, "offset", places[1]), (6, "int32", axis)])))
             if any(extent < 0 for extent in shape):
                 fields.append((7, "offset", ints(signature or shape)))
+            if sparsity:
+                order, block_map, levels = sparsity
+                places = ints(order), ints(block_map), offsets([level(described) for described in levels])
+                fields.append((6, "offset", table([(slot, "offset", place) for slot, place in enumerate(places)])))
             tensors.append(table(fields))
         names = sorted({op for op, _, _, _ in self.nodes})
         numbers = operator_numbers()
-        codes = [table([(0, "int8", min(numbers[name], 127)), (3, "int32", numbers[name])]) for name in names]
+        codes = []
+        for name in names:
+            number, custom = numbers[name.split(".")[0]], name.partition(".")[2]
+            fields = [(1, "offset", b.CreateString(custom))] if custom else []
+            codes.append(table([(0, "int8", min(number, 127)), *fields, (3, "int32", number)]))
         nodes = []
         for op, node_inputs, node_outputs, options in self.nodes:
+            if isinstance(options, bytes):
+                places = ints(node_inputs), ints(node_outputs), b.CreateByteVector(options)
+                nodes.append(table([(0, "uint32", names.index(op)), (1, "offset", places[0]), (2, "offset", places[1]), (5, "offset", places[2])]))
+                continue
             fields = []
             for field, (how, value) in options.items():
                 fields.append((int(field[1:]), "offset" if how == "ints" else how, ints(value) if how == "ints" else value))
@@ -148,6 +179,53 @@ class Nodes(Models):
             outputs.append(writer.tensor(f"y{len(outputs)}", [-1] * expected.ndim, str(expected.dtype)))
             writer.node(op, [x, *(writer.constant(constant) for constant in constants)], [outputs[-1]], **options)
         self.check(self.save(writer.build([x], outputs)), [feed], [case[3] for case in cases])
+
+    def sparse_product(self, stored, order, levels, block_map=(), shape=(4, 6)):
+        """y = x @ w.T with a sparse w, and by way of DENSIFY."""
+        writer = Writer()
+        x, weights = writer.tensor("x", [-1, 6]), writer.sparse(np.float32(stored), shape, order, levels, block_map)
+        dense, outputs = writer.tensor("dense", list(shape)), [writer.tensor(name, [-1, 4]) for name in ("y", "z")]
+        writer.node("DENSIFY", [weights], [dense])
+        for factor, output in zip((weights, dense), outputs):
+            writer.node("FULLY_CONNECTED", [x, factor, -1], [output])
+        return self.save(writer.build([x], outputs))
+
+    def test_sparse_weights(self):
+        x, w = self.floats(3, 6), np.zeros((4, 6), np.float32)
+        w[0, [1, 4]], w[2, 5], w[3, [0, 3]] = [1, 2], 3, [4, 5]
+        for kind in (1, 2, 3):
+            path = self.sparse_product([1, 2, 3, 4, 5], [0, 1], [4, ([0, 2, 2, 3, 5], [1, 4, 5, 0, 3], kind)])
+            self.check(path, [x], [x @ w.T] * 2)
+        # By columns.
+        path = self.sparse_product([4, 1, 5, 2, 3], [1, 0], [6, ([0, 1, 2, 2, 3, 4, 5], [3, 0, 3, 0, 2], 1)])
+        self.check(path, [x], [x @ w.T] * 2)
+        # Blocks of 2x3, of which rows 0 and 1 have the first and rows 2 and 3 the second.
+        w = np.zeros((4, 6), np.float32)
+        w[:2, :3], w[2:, 3:] = np.arange(6).reshape(2, 3), np.arange(6, 12).reshape(2, 3)
+        path = self.sparse_product(np.arange(12), [0, 1, 2, 3], [2, ([0, 1, 2], [0, 1], 3), 2, 3], [0, 1])
+        self.check(path, [x], [x @ w.T] * 2)
+
+    def test_sparse_weights_that_are_wrong(self):
+        for stored, levels, message in (
+                ([1], [4, ([0, 1, 1, 1, 1], [6], 1)], "an index lies outside"), ([1], [4, ([0, 2, 2, 2, 2], [0, 1], 1)], "fewer elements than indices"),
+                ([1, 2], [4, ([0, 1, 1, 1, 1], [0], 1)], "more elements than indices"), ([1], [3, ([0, 1, 1, 1], [0], 1)], "do not fit its shape"),
+                ([1], [4, ([0, 1, 0, 1, 1], [0], 1)], "do not fit its shape"), ([1], [4], "do not fit its shape")):
+            self.fails(self.sparse_product(stored, [0, 1][:len(levels)], levels), message)
+        self.fails(self.sparse_product([1], [0, 0], [4, ([0, 1, 1, 1, 1], [0], 1)]), "do not fit its shape")
+
+    def test_transposed_convolution_of_mediapipe(self):
+        x, filters, bias = self.floats(1, 3, 4, 2), self.floats(5, 3, 2, 2), self.floats(5)
+        for padding in (1, 2):
+            whole = np.zeros((1, 3 - 1 + 3, (4 - 1) * 2 + 2, 5), np.float32)
+            for i in range(3):
+                for j in range(4):
+                    whole[0, i:i + 3, 2 * j:2 * j + 2] += np.einsum("c,ohwc->hwo", x[0, i, j], filters)
+            rows = whole.shape[1] - (2 if padding == 1 else 0)
+            first = 1 if padding == 1 else 0
+            writer = Writer()
+            image, result = writer.tensor("x", list(x.shape)), writer.tensor("y", [1, rows, 8, 5])
+            writer.custom("Convolution2DTransposeBias", [image, writer.constant(filters), writer.constant(bias)], [result], np.int32([padding, 2, 1]).tobytes())
+            self.check(self.save(writer.build([image], [result])), [x], [whole[:, first:first + rows] + bias])
 
     def test_elementwise(self):
         x, other = self.floats(3, 6), self.floats(6)

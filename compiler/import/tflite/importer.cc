@@ -151,12 +151,18 @@ absl::StatusOr<Operand> Importer::Constant(const Tensor& tensor) {
     }
   }
   const int64_t stored = tensor.type == kInt4 ? size / 2 + size % 2 : size;
-  if (stored != static_cast<int64_t>(tensor.data.size())) {
+  if (!tensor.sparsity && stored != static_cast<int64_t>(tensor.data.size())) {
     return absl::InvalidArgumentError(
         absl::StrCat("a constant has ", tensor.data.size(), " bytes; its shape has ", stored));
   }
   if (__builtin_sub_overflow(constant_budget_, size, &constant_budget_) || constant_budget_ < 0) {
     return absl::InvalidArgumentError("tensors share the bytes of constants too often");
+  }
+  if (tensor.sparsity) {
+    if (tensor.type == kInt4) return Unsupported("a sparse constant of 4 bits");
+    RVM_ASSIGN_OR_RETURN(std::vector<uint8_t> dense, Densified(*tensor.sparsity, shape, dtype->bytes(), tensor.data));
+    return constants_[&tensor] = emit_.Constant(Literal::FromBytes(*dtype, shape, std::as_bytes(std::span(dense))),
+                                                std::string(tensor.name));
   }
   std::vector<int8_t> wide;
   if (tensor.type == kInt4) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -137,13 +138,34 @@ Operand Convolve(NodeContext& c, const Convolution& convolution, Operand x, Oper
   return c.Op("nn.conv2d", {x, c.Transpose(filters, convolution.is_depthwise ? kOfEach : kOfAll)}, std::move(attrs));
 }
 
+namespace {
+
+// Strides, and what is cut off the sums before and behind, by axis: height and width.
+struct TransposedWindow {
+  ir::AttrValue::List strides, before, behind;
+};
+
+Operand ConvolveTransposed(NodeContext& c, Operand x, Operand filters, const std::array<int64_t, 4>& kernel,
+                           const TransposedWindow& window, std::string_view out_dtype) {
+  ir::AttrValue::List cut = window.before;
+  cut.insert(cut.end(), window.behind.begin(), window.behind.end());
+  ir::Attrs attrs = {{"strides", window.strides}, {"padding", cut},
+                     {"channels", kernel[0]},     {"kernel_size", ir::IntList({{kernel[1], kernel[2]}})},
+                     {"data_layout", "NHWC"},     {"kernel_layout", "IOHW"}};
+  if (!out_dtype.empty()) attrs.Set("out_dtype", std::string(out_dtype));
+  constexpr int64_t kOrder[] = {3, 0, 1, 2};
+  return c.Op("nn.conv2d_transpose", {x, c.Transpose(filters, kOrder)}, std::move(attrs));
+}
+
+}  // namespace
+
 Operand ConvolveTransposed(NodeContext& c, Operand x, Operand filters, std::string_view out_dtype) {
   const std::vector<int64_t> shape = c.Ints(0, "shape of the result");
   if (c.failed()) return x;
   const auto kernel = FilterShape(c, filters);
   if (!kernel || shape.size() != 4) return c.failed() ? x : c.Fail("the shape of its result has not rank 4");
   const int padding = c.options().Number<int8_t>(0, 0);
-  ir::AttrValue::List strides, borders, behind;
+  TransposedWindow window;
   for (size_t i = 0; i < 2; ++i) {
     const int64_t stride = c.options().Number<int32_t>(i == 0 ? 2 : 1, 0), extent = shape[i + 1];
     const std::optional<int64_t> from = importing::KnownExtent(c, x, static_cast<int64_t>(i) + 1, "input");
@@ -152,17 +174,11 @@ Operand ConvolveTransposed(NodeContext& c, Operand x, Operand filters, std::stri
     // SAME drops what the forward convolution would have padded; the rest of the difference is behind.
     const int64_t full = (*from - 1) * stride + (*kernel)[i + 1];
     const int64_t before = padding == 1 ? 0 : std::max<int64_t>(full - extent, 0) / 2;
-    strides.emplace_back(stride);
-    borders.emplace_back(before);
-    behind.emplace_back(full - extent - before);
+    window.strides.emplace_back(stride);
+    window.before.emplace_back(before);
+    window.behind.emplace_back(full - extent - before);
   }
-  borders.insert(borders.end(), behind.begin(), behind.end());
-  ir::Attrs attrs = {{"strides", strides},       {"padding", borders},
-                     {"channels", (*kernel)[0]}, {"kernel_size", ir::IntList({{(*kernel)[1], (*kernel)[2]}})},
-                     {"data_layout", "NHWC"},    {"kernel_layout", "IOHW"}};
-  if (!out_dtype.empty()) attrs.Set("out_dtype", std::string(out_dtype));
-  constexpr int64_t kOrder[] = {3, 0, 1, 2};
-  return c.Op("nn.conv2d_transpose", {x, c.Transpose(filters, kOrder)}, std::move(attrs));
+  return ConvolveTransposed(c, x, filters, *kernel, window, out_dtype);
 }
 
 Operand RowsOf(NodeContext& c, Operand x, int64_t depth) {
@@ -210,6 +226,30 @@ Operands TransposeConv(NodeContext& c) {
   Operand filters = c.In(1), x = c.In(2);
   if (c.failed()) return {};
   return {c.Activated(WithBias(c, ConvolveTransposed(c, x, filters), 3), 3)};
+}
+
+// MediaPipe's operator: x, filters and bias; its options are three int32: padding (1: SAME, 2: VALID), and the strides
+// of columns and rows.
+Operands TransposeConvBias(NodeContext& c) {
+  Operand x = c.In(0), filters = c.In(1);
+  if (c.failed()) return {};
+  int32_t options[3] = {};
+  const Bytes& custom = c.node().custom;
+  if (custom.size() != sizeof(options)) return {c.Fail("its options are not three numbers of 4 bytes")};
+  std::memcpy(options, custom.data(), sizeof(options));
+  const auto kernel = FilterShape(c, filters);
+  if (!kernel) return {};
+  if (options[0] != 1 && options[0] != 2) return {c.Fail("its padding is neither SAME nor VALID")};
+  TransposedWindow window;
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t stride = options[i == 0 ? 2 : 1], extent = (*kernel)[i + 1];
+    if (stride < 1 || extent < 1) return {c.Fail("a stride or an extent of its windows is not above 0")};
+    const int64_t cut = options[0] == 1 ? std::max<int64_t>(extent - stride, 0) : 0;
+    window.strides.emplace_back(stride);
+    window.before.emplace_back(cut / 2);
+    window.behind.emplace_back(cut - cut / 2);
+  }
+  return {WithBias(c, ConvolveTransposed(c, x, filters, *kernel, window, ""), 2)};
 }
 
 // Returns a convolution of volumes; the filters are (depth, height, width, channels in, channels out), or the last two
@@ -341,6 +381,7 @@ constexpr OperatorRow kRows[] = {
     {"RESIZE_BILINEAR", ResizeBilinear},
     Moves("RESIZE_NEAREST_NEIGHBOR", ResizeNearest),
     {"TRANSPOSE_CONV", TransposeConv},
+    {"CUSTOM.Convolution2DTransposeBias", TransposeConvBias},
 };
 
 }  // namespace

@@ -34,6 +34,12 @@ struct TensorField {
 struct QuantizationField {
   static constexpr int kScale = 2, kZeroPoint = 3, kAxis = 6;
 };
+struct SparsityField {
+  static constexpr int kOrder = 0, kBlockMap = 1, kLevels = 2;
+};
+struct LevelField {
+  static constexpr int kIsSparse = 0, kExtent = 1, kSegmentsType = 2, kSegments = 3, kIndicesType = 4, kIndices = 5;
+};
 struct NodeField {
   static constexpr int kCode = 0, kInputs = 1, kOutputs = 2, kOptions = 4, kCustom = 5, kOptions2 = 12;
 };
@@ -158,8 +164,34 @@ class ModelReader {
       tensor.zero_points.resize(tensor.scales.size(), 0);
       tensor.axis = quantization.Number<int32_t>(QuantizationField::kAxis, 0);
     }
-    if (table.Child(TensorField::kSparsity)) mistake_ = absl::StrCat("`", Abseil(tensor.name), "` is sparse");
+    if (const Table sparsity = table.Child(TensorField::kSparsity)) tensor.sparsity = ReadSparsity(sparsity);
     return tensor;
+  }
+
+  static Sparsity ReadSparsity(const Table& table) {
+    Sparsity sparsity;
+    for (int32_t axis : table.Numbers<int32_t>(SparsityField::kOrder)) sparsity.order.push_back(axis);
+    for (int32_t axis : table.Numbers<int32_t>(SparsityField::kBlockMap)) sparsity.block_map.push_back(axis);
+    for (const Table& level : table.Children(SparsityField::kLevels)) {
+      sparsity.levels.push_back({.is_sparse = level.Number<int8_t>(LevelField::kIsSparse, 0) != 0,
+                                 .extent = level.Number<int32_t>(LevelField::kExtent, 0),
+                                 .segments = Indices(level, LevelField::kSegmentsType, LevelField::kSegments),
+                                 .indices = Indices(level, LevelField::kIndicesType, LevelField::kIndices)});
+    }
+    return sparsity;
+  }
+
+  // A union of vectors of int32, uint16 and uint8.
+  static std::vector<int64_t> Indices(const Table& level, int type, int field) {
+    std::vector<int64_t> indices;
+    const Table vector = level.Child(field);
+    if (!vector) return indices;
+    auto append = [&](const auto& numbers) { indices.assign(numbers.begin(), numbers.end()); };
+    const auto kind = level.Number<uint8_t>(type, 0);
+    if (kind == 1) append(vector.Numbers<int32_t>(0));
+    if (kind == 2) append(vector.Numbers<uint16_t>(0));
+    if (kind == 3) append(vector.Numbers<uint8_t>(0));
+    return indices;
   }
 
   // Number 0 is the empty buffer of tensors without data. Large data stands behind the tables.

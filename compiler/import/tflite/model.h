@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "base/data_type.h"
 #include "compiler/import/flatbuffer.h"
+#include "compiler/import/tflite/sparse.h"
 
 namespace rvm::tflite {
 
@@ -28,6 +29,7 @@ struct Tensor {
   std::vector<float> scales;  // of a quantised tensor: one, or one for each position of `axis`
   std::vector<int64_t> zero_points;
   int64_t axis = 0;
+  std::optional<Sparsity> sparsity;  // of a constant: which elements `data` has
 };
 
 struct Node {

@@ -272,11 +272,15 @@ Operands TransposeByOptions(NodeContext& c) {
   return {c.Op("transpose", {c.In(0)}, {{"axes", ir::IntList(axes)}})};
 }
 
+// Sparse constants are dense when they are read.
+Operands Densify(NodeContext& c) { return {c.In(0)}; }
+
 constexpr OperatorRow kRows[] = {
     Moves("BATCH_TO_SPACE_ND", SpaceToBatch, "crops"),
     Moves("BROADCAST_ARGS", Shared<tensorflow_family::BroadcastArgs>),
     Moves("BROADCAST_TO", Shared<tensorflow_family::BroadcastTo>),
     Moves("CONCATENATION", Concatenation),
+    Moves("DENSIFY", Densify),
     Moves("DEPTH_TO_SPACE", Blocks, "nn.depth_to_space"),
     Moves("EXPAND_DIMS", Shared<tensorflow_family::ExpandDims>),
     Moves("FILL", Shared<tensorflow_family::Fill>),
