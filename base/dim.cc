@@ -275,12 +275,17 @@ Dim MakeBinaryDim(DimKind kind, const Dim& a, const Dim& b) {
     case DimKind::kHole: RVM_UNREACHABLE("not a binary dim");
   }
   if (has_any) return Dim::Any();
-  Dim dim;
-  dim.kind_ = kind;
-  dim.node_ = std::make_shared<Dim::Node>(Dim::Node{"", a, b});
+  Dim dim = BinaryDimAsIs(kind, a, b);
   if (DimEquality e = kind == DimKind::kSub ? CompareDims(a, b) : DimEquality::kUnknown; e == DimEquality::kEqual) {
     return Dim(0);
   }
+  return dim;
+}
+
+Dim BinaryDimAsIs(DimKind kind, const Dim& a, const Dim& b) {
+  Dim dim;
+  dim.kind_ = kind;
+  dim.node_ = std::make_shared<Dim::Node>(Dim::Node{"", a, b});
   return dim;
 }
 

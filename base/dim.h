@@ -79,6 +79,7 @@ class Dim {
 
  private:
   friend Dim MakeBinaryDim(DimKind kind, const Dim& a, const Dim& b);
+  friend Dim BinaryDimAsIs(DimKind kind, const Dim& a, const Dim& b);
   struct Node;
   DimKind kind_;
   int64_t number_ = 0;
@@ -93,6 +94,8 @@ struct Dim::Node {
 
 // `kind` is one of the binary kinds; the result is simplified.
 Dim MakeBinaryDim(DimKind kind, const Dim& a, const Dim& b);
+// Likewise, without a simplification: a dim of a file, whose writer simplified by the rules of its version.
+Dim BinaryDimAsIs(DimKind kind, const Dim& a, const Dim& b);
 Dim operator+(const Dim& a, const Dim& b);
 Dim operator-(const Dim& a, const Dim& b);
 Dim operator*(const Dim& a, const Dim& b);

@@ -372,6 +372,21 @@ TEST(MalformedTest, UnknownClass) {
             std::string::npos);
 }
 
+// Rules by which dims are simplified change between versions; files do not.
+TEST(CodecTest, DimsStayAsTheyAreWritten) {
+  Executable program;
+  KernelDesc& kernel = program.kernels.emplace_back();
+  kernel.num_symbols = 1;
+  const Dim twice = BinaryDimAsIs(DimKind::kMul, Dim::Var(0, "n"), Dim(2));
+  const Dim three = BinaryDimAsIs(DimKind::kAdd, Dim(1), Dim(2));
+  kernel.workspace = BinaryDimAsIs(DimKind::kMax, three, BinaryDimAsIs(DimKind::kFloorDiv, twice, Dim(2)));
+  const std::vector<uint8_t> bytes = Encode(program);
+  absl::StatusOr<Executable> decoded = Decode(bytes);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->kernels[0].workspace, kernel.workspace);
+  EXPECT_EQ(Encode(*decoded), bytes);
+}
+
 TEST(MalformedTest, DeepDimsAreRefused) {
   Executable program;
   KernelDesc& kernel = program.kernels.emplace_back();

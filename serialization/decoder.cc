@@ -187,8 +187,7 @@ class Decoder {
     }
   }
 
-  // Only what the constructors of Dim would build themselves is accepted: anything else
-  // would be simplified, and encode to other bytes.
+  // Dims stay as they are written, so that they encode to the same bytes again.
   Dim ReadDim(ByteReader& in, int depth, int& nodes) {
     uint64_t at = in.offset();
     if (depth > limits::kMaxDimDepth || ++nodes > limits::kMaxDimNodes) {
@@ -207,12 +206,7 @@ class Decoder {
     DimKind kind = kKinds[static_cast<size_t>(code) - static_cast<size_t>(DimCode::kAdd)];
     Dim lhs = ReadDim(in, depth + 1, nodes);
     Dim rhs = ReadDim(in, depth + 1, nodes);
-    if (!in.ok()) return Dim();
-    Dim dim = MakeBinaryDim(kind, lhs, rhs);
-    if (dim.kind() != kind || !(dim.lhs() == lhs) || !(dim.rhs() == rhs)) {
-      in.Fail(at, "a dim that is not simplified", absl::StrCat("`", dim.ToString(), "`"));
-    }
-    return dim;
+    return in.ok() ? BinaryDimAsIs(kind, lhs, rhs) : Dim();
   }
   Dim ReadDim(ByteReader& in) {
     int nodes = 0;

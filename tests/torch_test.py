@@ -278,10 +278,10 @@ class Tools(relayvm.TestCase):
 
     def test_writes_to_shared_memory_are_refused(self):
         def change(program):
-            # `mul_` of a slice of the buffer: others see the write.
+            # `mul_` of what may repeat elements of the buffer.
             nodes = program["graph_module"]["graph"]["nodes"]
-            view = {"target": "torch.ops.aten.slice.Tensor", "name": "part", "metadata": {},
-                    "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "b_mean"}}, "kind": 1}],
+            view = {"target": "torch.ops.aten.expand_as.default", "name": "part", "metadata": {},
+                    "inputs": [{"name": name, "arg": {"as_tensor": {"name": "b_mean"}}, "kind": 1} for name in ("self", "other")],
                     "outputs": [{"as_tensor": {"name": "part"}}]}
             written = next(node for node in nodes if "mul_" in node["target"])
             written["inputs"][0]["arg"]["as_tensor"]["name"] = "part"

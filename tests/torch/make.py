@@ -25,8 +25,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 warnings.filterwarnings("ignore")
 B, T = Dim("batch", min=1, max=64), Dim("time", min=2, max=200)
 MODELS = {}
-TRACED = ("lstm", "gru", "lstm_steps", "layers", "edges", "losses", "composites")  # in core operators they are large
-STATEFUL = ("counter", "lengths")  # their buffers are parameters and results
+TRACED = ("lstm", "gru", "lstm_steps", "layers", "edges", "losses", "composites", "writes")  # in core operators they are large
+STATEFUL = ("counter", "lengths", "rows")  # their buffers are parameters and results
 DRAWN = ("draws",)  # their results depend on a seed
 
 
@@ -596,6 +596,67 @@ def edges():
         cases.append((torch.randn(n, 4, 8), torch.stack([mask.roll(k, 0) for k in range(n)]), torch.randn(n, 4, 6, 7), scores,
                       torch.randint(0, 20, (n, 6))))
     return Each(functions), cases, (({0: B},) * 5,)
+
+
+@fixture
+def writes():
+    """Writes to parts of tensors, which the whole, the part and other parts have afterwards."""
+
+    def written(part, write):
+        def function(x):
+            whole = x * 1
+            before, target = whole[:, :2], part(whole)
+            write(target, x)
+            return whole, target + 1, before * 2
+
+        return function
+
+    def fill(target, x):
+        target.fill_(3)
+
+    def double(target, x):
+        target.mul_(2)
+
+    def both(x):
+        whole = x * 1
+        part = whole[0]
+        whole.add_(1)
+        part[1:].neg_()
+        whole[:, 1] = x[:, 0]
+        whole[1, 2, 3:] = 7
+        return whole, part, part.sum()
+
+    def masked(target, x):
+        target[x[:, 1] > 0] = 9
+
+    parts = [
+        lambda y: y[:, 1], lambda y: y[:, ::2], lambda y: y[1:], lambda y: y.transpose(0, 1)[1], lambda y: y.permute(2, 0, 1)[0],
+        lambda y: y.view(-1)[3:7], lambda y: y.chunk(2, -1)[1], lambda y: y.unbind(1)[2], lambda y: y.split(3, 1)[1],
+        lambda y: y.split_with_sizes((1, 3), 1)[0], lambda y: y.unsqueeze(0).squeeze(0)[0], lambda y: y[0].diagonal(), lambda y: y.movedim(0, 2)[1],
+        lambda y: y[0][1][2:4], lambda y: y.flatten(1)[:, 5], lambda y: y.unflatten(2, (2, 3))[:, :, 1], lambda y: y.as_strided((2, 3), (5, 2), 1),
+        lambda y: y.reshape(4, -1)[1], lambda y: y[..., -1], lambda y: y.mT[:, 0]]
+    functions = [written(part, double) for part in parts] + [written(parts[i], fill) for i in (0, 1, 7)]
+    functions += [written(parts[0], masked), written(lambda y: y[:, 1], lambda target, x: target.copy_(x[:, 3])),
+                  written(lambda y: y[:, :1], lambda target, x: target.copy_(x[0, 0])), both]
+    return Each(functions), [(torch.randn(2, 4, 6),) for _ in range(2)], None
+
+
+class Rows(nn.Module):
+    """Writes to rows of a buffer, as caches do."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(4, 3))
+
+    def forward(self, x):
+        self.rows[1:3].copy_(x)
+        self.rows[0].add_(x[1])
+        return self.rows * 2
+
+
+@fixture
+def rows():
+    return Rows(), [(torch.randn(2, 3),) for _ in range(2)], None
 
 
 @fixture

@@ -37,7 +37,8 @@ class Expander {
   // Finds how many positions each level has, and how many elements of the dense tensor lie between two of them.
   bool FindStrides() {
     const size_t rank = shape_.size(), count = sparsity_.levels.size();
-    if (count > kMaxLevels || sparsity_.order.size() != count || count != rank + sparsity_.block_map.size()) return false;
+    if (count > kMaxLevels || sparsity_.order.size() != count || count != rank + sparsity_.block_map.size())
+      return false;
     std::vector<int64_t> blocks(rank, 1), strides(rank, 1);
     std::vector<bool> has_level(count);
     for (size_t axis = rank; axis-- > 1;) strides[axis - 1] = strides[axis] * shape_[axis];
@@ -56,7 +57,8 @@ class Expander {
       const Sparsity::Level& described = sparsity_.levels[level];
       strides_[level] = strides[a] * blocks[a];
       if (is_of_block) {
-        if (described.is_sparse || described.extent < 1 || shape_[a] % described.extent != 0 || blocks[a] != 1) return false;
+        if (described.is_sparse || described.extent < 1 || shape_[a] % described.extent != 0 || blocks[a] != 1)
+          return false;
         extents_[level] = blocks[a] = described.extent;
       } else {
         extents_[level] = shape_[a] / blocks[a];
@@ -64,7 +66,8 @@ class Expander {
       }
       // Ascending, so that no index is visited twice.
       const bool is_ascending = std::ranges::is_sorted(described.segments);
-      if (described.is_sparse && (!is_ascending || described.segments.empty() || described.segments[0] < 0)) return false;
+      if (described.is_sparse && (!is_ascending || described.segments.empty() || described.segments[0] < 0))
+        return false;
     }
     return true;
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,7 +20,6 @@ namespace rvm::torch {
 namespace {
 
 constexpr int kMaxDepth = 64;  // of bodies in bodies
-constexpr size_t kOutput = std::numeric_limits<size_t>::max();
 
 // "aten.add.Tensor" of "torch.ops.aten.add.Tensor".
 std::string_view OperatorLabel(std::string_view target) {
@@ -77,42 +75,61 @@ const OperatorRow* FindRow(const std::string& name) {
   return name.starts_with(kArc) ? FindExactly("a" + name.substr(kArc.size())) : nullptr;
 }
 
-std::string Canonical(const Scope& scope, std::string name) {
-  for (auto found = scope.same.find(name); found != scope.same.end(); found = scope.same.find(name)) {
-    name = found->second;
-  }
-  return name;
-}
-
-// Returns the name whose memory `name` is a view of.
-std::string Root(const Scope& scope, const std::string& name) {
-  std::string root = Canonical(scope, name);
-  for (auto found = scope.storage.find(root); found != scope.storage.end(); found = scope.storage.find(root)) {
-    root = Canonical(scope, found->second);
-  }
-  return root;
-}
-
 void ForEachName(const Argument& argument, const std::function<void(const std::string&)>& visit) {
   if (argument.IsValue()) visit(argument.text);
   for (const Argument& element : argument.list) ForEachName(element, visit);
 }
 
-void CountUses(Scope& scope) {
-  const Graph& graph = *scope.graph;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    for (const auto& [name, argument] : graph.nodes[i].inputs) {
-      ForEachName(argument, [&](const std::string& used) { scope.last_use[used] = i; });
-    }
+void FindUses(Scope& scope) {
+  auto use = [&](const Argument& argument) {
+    ForEachName(argument, [&](const std::string& name) { scope.used.insert(name); });
+  };
+  for (const Node& node : scope.graph->nodes) {
+    for (const auto& [name, argument] : node.inputs) use(argument);
   }
-  for (const Argument& output : graph.outputs) {
-    ForEachName(output, [&](const std::string& used) { scope.last_use[used] = kOutput; });
-  }
+  for (const Argument& output : scope.graph->outputs) use(output);
+}
+
+// Returns true if the node is a conversion (`to`) that is asked for a copy.
+bool AsksForCopy(const Node& node) {
+  const Argument* copy = node.Find("copy");
+  return copy != nullptr && copy->kind == ArgumentKind::kBool && copy->integer != 0;
 }
 
 }  // namespace
 
+std::string Scope::Canonical(std::string name) const {
+  for (auto found = same.find(name); found != same.end(); found = same.find(name)) name = found->second;
+  return name;
+}
+
+std::string Scope::Root(const std::string& name) const {
+  std::string root = Canonical(name);
+  for (auto found = views.find(root); found != views.end(); found = views.find(root)) {
+    root = Canonical(found->second.node->inputs[0].second.text);
+  }
+  return root;
+}
+
 bool Writes(std::string_view target) { return Split(target).writes; }
+
+const OperatorRow* FindRow(const Node& node) { return FindRow(Split(node.target).base); }
+
+bool IsView(const Node& node) {
+  const OperatorName name = Split(node.target);
+  const OperatorRow* row = FindRow(name.base);
+  return row != nullptr && row->is_view && row->name == name.base && !AsksForCopy(node) && !node.inputs.empty() &&
+         node.inputs[0].second.kind == ArgumentKind::kTensor;
+}
+
+std::vector<const Argument*> OutputsOf(const Node& node) {
+  std::vector<const Argument*> outputs;
+  for (const Argument& output : node.outputs) {
+    if (output.kind != ArgumentKind::kList) outputs.push_back(&output);
+    for (const Argument& element : output.list) outputs.push_back(&element);
+  }
+  return outputs;
+}
 
 Importer::Importer(const Archive& archive, const ImportOptions& options)
     : Frame(options), archive_(archive), program_(archive.program()) {
@@ -127,7 +144,7 @@ Operand Importer::Value(const Argument& argument, const Scope& scope) {
   switch (argument.kind) {
     case ArgumentKind::kTensor:
     case ArgumentKind::kSymbol: {
-      auto found = scope.values.find(Canonical(scope, argument.text));
+      auto found = scope.values.find(scope.Canonical(argument.text));
       if (found != scope.values.end()) return found->second;
       emit_.Fail(absl::InvalidArgumentError(
           absl::StrCat("its input `", argument.text, "` is undefined; expected a name that stands before it")));
@@ -163,32 +180,7 @@ void Importer::Refuse(const Node& node, const absl::Status& status) {
 }
 
 // A write is seen through every name of that memory, and only the names of that very tensor get the new value here.
-void Importer::CheckWrite(const Node& node, size_t number, Scope& scope) {
-  const Argument* target = node.inputs.empty() ? nullptr : &node.inputs[0].second;
-  if (target == nullptr || target->kind != ArgumentKind::kTensor) {
-    emit_.Fail(absl::UnimplementedError("a write to something that is no tensor"));
-    return;
-  }
-  std::string written = Canonical(scope, target->text), root = Root(scope, target->text);
-  bool is_input = std::any_of(scope.graph->inputs.begin(), scope.graph->inputs.end(),
-                              [&](const Argument& input) { return input.text == root; });
-  bool is_seen = is_input && (root != written || (scope.graph == program_.graph && !mutated_.contains(root)));
-  for (const auto& [name, last] : scope.last_use) {
-    is_seen = is_seen || (last > number && Root(scope, name) == root && Canonical(scope, name) != written);
-  }
-  if (is_seen) {
-    emit_.Fail(absl::UnimplementedError(
-        "a write to memory that is used under other names, too; save `exported.run_decompositions()` instead"));
-  }
-}
-
 namespace {
-
-// Returns true if the node is a conversion (`to`) that is asked for a copy.
-bool AsksForCopy(const Node& node) {
-  const Argument* copy = node.Find("copy");
-  return copy != nullptr && copy->kind == ArgumentKind::kBool && copy->integer != 0;
-}
 
 // Returns true if the result of a conversion is its input, not a view: a write to one is one to the other.
 bool GivesItsInput(const Node& node, std::string_view base, const Operands& results, NodeContext& context) {
@@ -198,7 +190,7 @@ bool GivesItsInput(const Node& node, std::string_view base, const Operands& resu
 
 }  // namespace
 
-Operands Importer::Convert(const Node& node, size_t number, Scope& scope) {
+Operands Importer::Convert(const Node& node, Scope& scope) {
   OperatorName name = Split(node.target);
   const OperatorRow* row = FindRow(name.base);
   bool has_out = node.Find("out") != nullptr || name.overload == "out";
@@ -212,23 +204,24 @@ Operands Importer::Convert(const Node& node, size_t number, Scope& scope) {
   bool is_complete = true;
   for (const auto& [input, argument] : node.inputs) {
     ForEachName(argument, [&](const std::string& used) {
-      auto found = scope.values.find(Canonical(scope, used));
+      auto found = scope.values.find(scope.Canonical(used));
       is_complete = is_complete && (found == scope.values.end() || !found->second->is_placeholder);
     });
   }
   if (!is_complete) return {};
-  if (name.writes) CheckWrite(node, number, scope);
+  if (name.writes) CheckWrite(node, scope);
   if (emit_.failed()) return {};
   NodeContext context(*this, node, scope, *row, name.overload);
   Operands results = row->convert(context);
   bool has_result = !emit_.failed() && !results.empty() && results[0] != nullptr;
-  if (row->is_view && row->name == name.base && !AsksForCopy(node) && !node.inputs.empty() &&
-      node.inputs[0].second.kind == ArgumentKind::kTensor) {
-    const std::string& from = node.inputs[0].second.text;
-    auto& names = GivesItsInput(node, name.base, results, context) ? scope.same : scope.storage;
-    for (const Argument& output : node.outputs) {
-      ForEachName(output, [&](const std::string& made) { names[made] = from; });
+  if (IsView(node) && GivesItsInput(node, name.base, results, context)) {
+    for (const Argument* output : OutputsOf(node)) scope.same[output->text] = node.inputs[0].second.text;
+  } else if (IsView(node)) {
+    const std::vector<const Argument*> outputs = OutputsOf(node);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i]->IsValue()) scope.views[outputs[i]->text] = {&node, i};
     }
+    scope.viewing.push_back(&node);
   }
   if (name.writes && has_result && !node.outputs.empty()) {
     // The tensor keeps its type, and has the result as its value from now on.
@@ -236,7 +229,7 @@ Operands Importer::Convert(const Node& node, size_t number, Scope& scope) {
     Operand self = context.In(node.inputs[0].second);
     Operand value = context.BroadcastTo(context.Cast(results[0], context.DTypeOf(self)), context.DimsOf(self));
     if (emit_.failed()) return {};
-    scope.values[Canonical(scope, target)] = value;
+    Write(target, value, scope);
     if (node.outputs[0].text != target) scope.same[node.outputs[0].text] = target;
     return {value};
   }
@@ -285,12 +278,8 @@ bool Importer::IsInferred(Operand operand, const Dims& dims) {
   return true;
 }
 
-void Importer::ImportNode(const Node& node, size_t number, Scope& scope) {
-  std::vector<const Argument*> outputs;
-  for (const Argument& output : node.outputs) {
-    if (output.kind != ArgumentKind::kList) outputs.push_back(&output);
-    for (const Argument& element : output.list) outputs.push_back(&element);
-  }
+void Importer::ImportNode(const Node& node, Scope& scope) {
+  const std::vector<const Argument*> outputs = OutputsOf(node);
   auto bind = [&](const Argument& output, Operand value) {
     if (output.IsValue() && !scope.same.contains(output.text)) scope.values[output.text] = value;
   };
@@ -299,12 +288,12 @@ void Importer::ImportNode(const Node& node, size_t number, Scope& scope) {
     return;
   }
   ir::Span outer = EnterOrigin([&] { return Origin(node); });
-  Operands results = WithStack([&] { return Convert(node, number, scope); });
+  Operands results = WithStack([&] { return Convert(node, scope); });
   if (emit_.failed()) results.clear();
   for (size_t i = 0; i < outputs.size(); ++i) {
     Operand result = i < results.size() ? results[i] : nullptr;
     if (result != nullptr) result = Completed(result, *outputs[i], scope);
-    bool is_used = scope.last_use.contains(outputs[i]->text);
+    bool is_used = scope.used.contains(outputs[i]->text);
     if (result == nullptr && is_used && !results.empty() && !emit_.failed()) {
       emit_.Fail(absl::UnimplementedError(absl::StrCat("its output ", i, " is not supported")));
     }
@@ -316,7 +305,7 @@ void Importer::ImportNode(const Node& node, size_t number, Scope& scope) {
 }
 
 void Importer::ImportNodes(const Graph& graph, Scope& scope) {
-  for (size_t i = 0; i < graph.nodes.size(); ++i) ImportNode(graph.nodes[i], i, scope);
+  for (const Node& node : graph.nodes) ImportNode(node, scope);
 }
 
 Operands Importer::Body(const Graph& graph, const Operands& inputs, bool is_block) {
@@ -327,7 +316,7 @@ Operands Importer::Body(const Graph& graph, const Operands& inputs, bool is_bloc
   }
   Scope scope;
   scope.graph = &graph;
-  CountUses(scope);
+  FindUses(scope);
   for (size_t i = 0; i < inputs.size(); ++i) scope.values[graph.inputs[i].text] = inputs[i];
   std::vector<Assertion> outer = std::exchange(assertions_, {});
   ++depth_;
@@ -413,7 +402,7 @@ void Importer::DefineInitialState() {
 absl::StatusOr<ImportedModel> Importer::ImportModel() {
   Scope scope;
   scope.graph = program_.graph;
-  CountUses(scope);
+  FindUses(scope);
   EnterOrigin([&] { return options_.name; });
   FindMutations();
   RVM_RETURN_IF_ERROR(ReadInputs(scope));

@@ -44,6 +44,12 @@ inline constexpr bool kView = true;
 
 // Returns whether an operator writes to its first argument: "torch.ops.aten.add_.Tensor".
 bool Writes(std::string_view target);
+// Returns the row of the node's operator; null if there is none.
+const OperatorRow* FindRow(const Node& node);
+// Returns whether the result of the node shares memory with its first argument.
+bool IsView(const Node& node);
+// Returns the outputs of the node, those of lists one by one.
+std::vector<const Argument*> OutputsOf(const Node& node);
 // Returns the operators that can be imported, by family: one file each, with a table at its end.
 std::span<const std::span<const OperatorRow>> OperatorFamilies();
 
@@ -60,11 +66,23 @@ Operands Refused(NodeContext& c);
 
 // The values of one graph's names, and which of these share memory.
 struct Scope {
+  // A tensor that is a view: an output of a node on its first argument.
+  struct View {
+    const Node* node = nullptr;
+    size_t output = 0;
+  };
+
+  // Returns the first of the names of a tensor.
+  std::string Canonical(std::string name) const;
+  // Returns the name of the tensor whose memory `name` is a view of.
+  std::string Root(const std::string& name) const;
+
   const Graph* graph = nullptr;
   absl::flat_hash_map<std::string, Operand> values;
-  absl::flat_hash_map<std::string, std::string> same;     // the other name of a tensor that has two
-  absl::flat_hash_map<std::string, std::string> storage;  // of a name that is a view: the name it is a view of
-  absl::flat_hash_map<std::string, size_t> last_use;      // the number of the last node that reads a name
+  absl::flat_hash_map<std::string, std::string> same;  // the other name of a tensor that has two
+  absl::flat_hash_map<std::string, View> views;        // by their names
+  std::vector<const Node*> viewing;                    // the nodes that made views, in order
+  absl::flat_hash_set<std::string> used;               // names that nodes read, or that are outputs
 };
 
 // One node while it is converted, and the steps that it becomes.
@@ -168,9 +186,12 @@ class Importer final : public importing::Frame {
 
   // ---- nodes
   void ImportNodes(const Graph& graph, Scope& scope);
-  void ImportNode(const Node& node, size_t number, Scope& scope);
-  Operands Convert(const Node& node, size_t number, Scope& scope);
-  void CheckWrite(const Node& node, size_t number, Scope& scope);
+  void ImportNode(const Node& node, Scope& scope);
+  Operands Convert(const Node& node, Scope& scope);
+  void CheckWrite(const Node& node, Scope& scope);
+  // Gives a tensor another value, and so the tensors that share memory with it.
+  void Write(const std::string& name, Operand value, Scope& scope);
+  Operand WithPart(const Scope::View& view, Operand value, Scope& scope);
   Operand Completed(Operand result, const Argument& output, const Scope& scope);
   bool IsNamed(const Dim& dim) const;
   bool IsInferred(Operand operand, const Dims& dims);

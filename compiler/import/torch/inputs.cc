@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -129,11 +130,16 @@ void Importer::FindMutations() {
       if (is_buffer || is_input) mutated_.insert(input.arg.text);
     }
   }
+  absl::flat_hash_map<std::string, std::string> roots;  // of names that share memory with an input
   for (const Node& node : program_.graph->nodes) {
-    if (!Writes(node.target) || node.inputs.empty()) continue;
+    if (node.inputs.empty() || (!Writes(node.target) && !IsView(node))) continue;
+    const std::string& first = node.inputs[0].second.text;
+    auto found = roots.find(first);
+    const std::string root = found == roots.end() ? first : found->second;
+    for (const Argument* output : OutputsOf(node)) roots[output->text] = root;
     for (const InputSpec& input : program_.inputs) {
       bool can_change = input.role == InputRole::kUser || input.role == InputRole::kBuffer;
-      if (can_change && input.arg.text == node.inputs[0].second.text) mutated_.insert(input.arg.text);
+      if (Writes(node.target) && can_change && input.arg.text == root) mutated_.insert(root);
     }
   }
 }

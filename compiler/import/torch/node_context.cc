@@ -165,7 +165,7 @@ bool NodeContext::IsDense(std::string_view name) const {
 }
 
 bool NodeContext::WantsOutput(size_t i) const {
-  return i < node_.outputs.size() && scope_.last_use.contains(node_.outputs[i].text);
+  return i < node_.outputs.size() && scope_.used.contains(node_.outputs[i].text);
 }
 
 void NodeContext::Assert(Operand condition, std::string what) {

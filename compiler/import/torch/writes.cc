@@ -1,0 +1,143 @@
+// Writes to tensors that share memory. Values never change: a tensor gets another value, and so do the tensors that it
+// is a view of, and all their other views.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "compiler/import/torch/importer.h"
+
+namespace rvm::torch {
+namespace {
+
+constexpr const char* kSharedMemory =
+    "a write to memory that is used under other names, too; save `exported.run_decompositions()` instead";
+
+// The name of a written value while the tensor that it is a part of is computed.
+constexpr const char* kWritten = "(written)";
+
+bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+Argument Named(std::string name) { return {.kind = ArgumentKind::kTensor, .text = std::move(name)}; }
+
+// Returns the node by which another operator takes the same arguments, and the written value as `src`.
+Node WithSource(const Node& node, std::string_view op) {
+  Node other = node;
+  other.target = "torch.ops.aten." + std::string(op) + ".default";
+  other.inputs.emplace_back("src", Named(kWritten));
+  return other;
+}
+
+// Returns the node with the written value in place of the tensor that it views.
+Node OfWritten(const Node& node) {
+  Node other = node;
+  other.inputs[0].second = Named(kWritten);
+  return other;
+}
+
+// Returns the value of a tensor of which the parts along an axis are known, where `part` is `value`.
+Operand Joined(NodeContext& c, Operands parts, size_t part, Operand value, bool is_unbound) {
+  if (c.failed() || part >= parts.size()) return nullptr;
+  parts[part] = value;
+  const int64_t axis = c.Axis(c.Int("dim", 0), c.RankOf(value) + (is_unbound ? 1 : 0));
+  for (Operand& each : parts) each = is_unbound ? c.Unsqueeze(each, {axis}) : each;
+  return c.Op("concatenate", {c.emit().Tuple(parts)}, {{"axis", axis}});
+}
+
+}  // namespace
+
+void Importer::CheckWrite(const Node& node, Scope& scope) {
+  const Argument* target = node.inputs.empty() ? nullptr : &node.inputs[0].second;
+  if (target == nullptr || target->kind != ArgumentKind::kTensor) {
+    emit_.Fail(absl::UnimplementedError("a write to something that is no tensor"));
+    return;
+  }
+  const std::string written = scope.Canonical(target->text), root = scope.Root(target->text);
+  const bool is_input = std::any_of(scope.graph->inputs.begin(), scope.graph->inputs.end(),
+                                    [&](const Argument& input) { return input.text == root; });
+  // What a body writes to the tensors of its caller would be lost.
+  const bool is_lost = scope.graph == program_.graph ? !mutated_.contains(root) : root != written;
+  if (is_input && is_lost) emit_.Fail(absl::UnimplementedError(kSharedMemory));
+}
+
+void Importer::Write(const std::string& name, Operand value, Scope& scope) {
+  absl::flat_hash_set<std::string> done;
+  std::string written = scope.Canonical(name);
+  scope.values[written] = value;
+  done.insert(written);
+  for (auto view = scope.views.find(written); view != scope.views.end(); view = scope.views.find(written)) {
+    value = WithPart(view->second, value, scope);
+    if (value == nullptr || emit_.failed()) {
+      emit_.Fail(absl::UnimplementedError(kSharedMemory));
+      return;
+    }
+    written = scope.Canonical(view->second.node->inputs[0].second.text);
+    scope.values[written] = value;
+    done.insert(written);
+  }
+  for (const Node* node : scope.viewing) {
+    const std::vector<const Argument*> outputs = OutputsOf(*node);
+    auto is_old = [&](const Argument* output) { return output->IsValue() && !done.contains(output->text); };
+    if (scope.Root(node->inputs[0].second.text) != written || std::ranges::none_of(outputs, is_old)) continue;
+    NodeContext context(*this, *node, scope, *FindRow(*node), "");
+    const Operands results = FindRow(*node)->convert(context);
+    for (size_t i = 0; i < outputs.size() && i < results.size() && !emit_.failed(); ++i) {
+      if (is_old(outputs[i])) scope.values[outputs[i]->text] = Completed(results[i], *outputs[i], scope);
+    }
+  }
+}
+
+// Returns the value of the tensor that is viewed, where the elements of the view are those of `value`. Null if the
+// operator may have copied, or repeats elements.
+Operand Importer::WithPart(const Scope::View& view, Operand value, Scope& scope) {
+  const Node& node = *view.node;
+  const OperatorRow& row = *FindRow(node);
+  const std::string_view op = row.name;
+  scope.values[kWritten] = value;
+  NodeContext context(*this, node, scope, row, "");
+  Operand whole = context.In(node.inputs[0].second);
+  auto by = [&](const Node& other) -> Operand {
+    const OperatorRow* inverse = FindRow(other);
+    NodeContext c(*this, other, scope, *inverse, "");
+    const Operands results = inverse->convert(c);
+    return c.failed() || results.empty() ? nullptr : results[0];
+  };
+  if (!(context.DTypeOf(value) == context.DTypeOf(whole))) return nullptr;
+  const bool may_copy = IsOneOf(op, {"reshape", "reshape_as", "ravel", "flatten", "contiguous", "to", "type_as"});
+  const bool keeps_order =
+      may_copy || IsOneOf(op, {"view", "view_as", "unflatten", "squeeze", "unsqueeze", "alias", "detach", "positive", "conj", "atleast_1d", "atleast_2d", "atleast_3d",
+                               "real", "resolve_conj", "resolve_neg"});
+  if (keeps_order) {
+    if (may_copy && !context.IsDense(node.inputs[0].first)) return nullptr;
+    return context.Reshape(value, context.DimsOf(whole));
+  }
+  if (IsOneOf(op, {"t", "mT", "numpy_T", "adjoint", "matrix_H", "mH", "transpose", "swapaxes", "swapdims"}))
+    return by(OfWritten(node));
+  if (op == "permute") {
+    const std::vector<int64_t> axes = context.Axes(context.Ints("dims"), context.RankOf(whole));
+    std::vector<int64_t> inverse(axes.size());
+    for (size_t i = 0; i < axes.size() && !context.failed(); ++i) inverse[static_cast<size_t>(axes[i])] = static_cast<int64_t>(i);
+    return context.failed() ? nullptr : context.Transpose(value, inverse);
+  }
+  if (op == "movedim" || op == "moveaxis") {
+    Node back = OfWritten(node);
+    for (auto& [name, argument] : back.inputs) name = name == "source" ? "destination" : name == "destination" ? "source" : name;
+    return by(back);
+  }
+  if (IsOneOf(op, {"select", "slice", "diagonal", "as_strided"}))
+    return by(WithSource(node, std::string(op) + "_scatter"));
+  const bool is_unbound = op == "unbind";
+  if (is_unbound || IsOneOf(op, {"split", "split_with_sizes", "chunk"}))
+    return Joined(context, row.convert(context), view.output, value, is_unbound);
+  return nullptr;
+}
+
+}  // namespace rvm::torch
