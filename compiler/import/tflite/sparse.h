@@ -15,8 +15,8 @@ namespace rvm::tflite {
 struct Sparsity {
   struct Level {
     bool is_sparse = false;
-    int64_t extent = 0;  // of a dense level: all positions are there
-    // Of a sparse level: below node i of the level before stand the positions indices[segments[i]] to
+    int64_t extent = 0;  // of a dense level, which has all positions
+    // Positions of a sparse level: below node i of the level before stand indices[segments[i]] to
     // indices[segments[i + 1] - 1].
     std::vector<int64_t> segments, indices;
   };

@@ -112,9 +112,9 @@ Operand Importer::WithPart(const Scope::View& view, Operand value, Scope& scope)
   };
   if (!(context.DTypeOf(value) == context.DTypeOf(whole))) return nullptr;
   const bool may_copy = IsOneOf(op, {"reshape", "reshape_as", "ravel", "flatten", "contiguous", "to", "type_as"});
-  const bool keeps_order =
-      may_copy || IsOneOf(op, {"view", "view_as", "unflatten", "squeeze", "unsqueeze", "alias", "detach", "positive", "conj", "atleast_1d", "atleast_2d", "atleast_3d",
-                               "real", "resolve_conj", "resolve_neg"});
+  const bool keeps_order = may_copy || IsOneOf(op, {"view", "view_as", "unflatten", "squeeze", "unsqueeze", "alias",
+                                                    "detach", "positive", "conj", "atleast_1d", "atleast_2d",
+                                                    "atleast_3d", "real", "resolve_conj", "resolve_neg"});
   if (keeps_order) {
     if (may_copy && !context.IsDense(node.inputs[0].first)) return nullptr;
     return context.Reshape(value, context.DimsOf(whole));
@@ -124,12 +124,14 @@ Operand Importer::WithPart(const Scope::View& view, Operand value, Scope& scope)
   if (op == "permute") {
     const std::vector<int64_t> axes = context.Axes(context.Ints("dims"), context.RankOf(whole));
     std::vector<int64_t> inverse(axes.size());
-    for (size_t i = 0; i < axes.size() && !context.failed(); ++i) inverse[static_cast<size_t>(axes[i])] = static_cast<int64_t>(i);
+    for (size_t i = 0; i < axes.size() && !context.failed(); ++i)
+      inverse[static_cast<size_t>(axes[i])] = static_cast<int64_t>(i);
     return context.failed() ? nullptr : context.Transpose(value, inverse);
   }
   if (op == "movedim" || op == "moveaxis") {
     Node back = OfWritten(node);
-    for (auto& [name, argument] : back.inputs) name = name == "source" ? "destination" : name == "destination" ? "source" : name;
+    for (auto& [name, argument] : back.inputs)
+      name = name == "source" ? "destination" : name == "destination" ? "source" : name;
     return by(back);
   }
   if (IsOneOf(op, {"select", "slice", "diagonal", "as_strided"}))
