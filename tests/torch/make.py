@@ -634,7 +634,8 @@ def writes():
         lambda y: y.view(-1)[3:7], lambda y: y.chunk(2, -1)[1], lambda y: y.unbind(1)[2], lambda y: y.split(3, 1)[1],
         lambda y: y.split_with_sizes((1, 3), 1)[0], lambda y: y.unsqueeze(0).squeeze(0)[0], lambda y: y[0].diagonal(), lambda y: y.movedim(0, 2)[1],
         lambda y: y[0][1][2:4], lambda y: y.flatten(1)[:, 5], lambda y: y.unflatten(2, (2, 3))[:, :, 1], lambda y: y.as_strided((2, 3), (5, 2), 1),
-        lambda y: y.reshape(4, -1)[1], lambda y: y[..., -1], lambda y: y.mT[:, 0]]
+        lambda y: y.reshape(4, -1)[1], lambda y: y[..., :3].reshape(2, 12)[0], lambda y: y.transpose(0, 1).reshape(2, 24)[1],
+        lambda y: y[:, 1:3].reshape(2, -1)[0], lambda y: y.mT.contiguous()[0], lambda y: y.contiguous()[1], lambda y: y[..., -1], lambda y: y.mT[:, 0]]
     functions = [written(part, double) for part in parts] + [written(parts[i], fill) for i in (0, 1, 7)]
     functions += [written(parts[0], masked), written(lambda y: y[:, 1], lambda target, x: target.copy_(x[:, 3])),
                   written(lambda y: y[:, :1], lambda target, x: target.copy_(x[0, 0])), both]

@@ -216,7 +216,7 @@ Operands Importer::Convert(const Node& node, Scope& scope) {
   bool has_result = !emit_.failed() && !results.empty() && results[0] != nullptr;
   if (IsView(node) && GivesItsInput(node, name.base, results, context)) {
     for (const Argument* output : OutputsOf(node)) scope.same[output->text] = node.inputs[0].second.text;
-  } else if (IsView(node)) {
+  } else if (IsView(node) && MemoryOf(node, *scope.graph) != Memory::kCopied) {
     const std::vector<const Argument*> outputs = OutputsOf(node);
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i]->IsValue()) scope.views[outputs[i]->text] = {&node, i};

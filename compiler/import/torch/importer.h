@@ -48,6 +48,9 @@ bool Writes(std::string_view target);
 const OperatorRow* FindRow(const Node& node);
 // Returns whether the result of the node shares memory with its first argument.
 bool IsView(const Node& node);
+// What the result of a node that is a view has of its first argument: `reshape` copies where no strides would do.
+enum class Memory : uint8_t { kShared, kCopied, kUnknown };
+Memory MemoryOf(const Node& node, const Graph& graph);
 // Returns the outputs of the node, those of lists one by one.
 std::vector<const Argument*> OutputsOf(const Node& node);
 // Returns the operators that can be imported, by family: one file each, with a table at its end.

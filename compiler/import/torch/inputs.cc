@@ -133,6 +133,7 @@ void Importer::FindMutations() {
   absl::flat_hash_map<std::string, std::string> roots;  // of names that share memory with an input
   for (const Node& node : program_.graph->nodes) {
     if (node.inputs.empty() || (!Writes(node.target) && !IsView(node))) continue;
+    if (IsView(node) && MemoryOf(node, *program_.graph) == Memory::kCopied) continue;
     const std::string& first = node.inputs[0].second.text;
     auto found = roots.find(first);
     const std::string root = found == roots.end() ? first : found->second;

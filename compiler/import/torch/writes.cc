@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -43,6 +44,51 @@ Node OfWritten(const Node& node) {
   return other;
 }
 
+// Operators that copy where they must.
+bool MayCopy(std::string_view op) {
+  return IsOneOf(op, {"reshape", "reshape_as", "ravel", "flatten", "contiguous", "to", "type_as"});
+}
+
+// Returns the numbers; nullopt if one of them is an expression.
+std::optional<Shape> NumbersOf(const std::vector<TensorMeta::Extent>& extents) {
+  Shape numbers;
+  for (const TensorMeta::Extent& extent : extents) {
+    if (!extent.number) return std::nullopt;
+    numbers.push_back(*extent.number);
+  }
+  return numbers;
+}
+
+// Returns whether there are strides with which the elements of a tensor, in their order, have another shape of as many
+// elements: axes whose elements lie one behind another are one run, which may be divided in any way.
+bool HasStrides(const Shape& sizes, const Shape& strides, const Shape& to) {
+  if (std::ranges::find(sizes, 0) != sizes.end()) return true;
+  size_t at = to.size();
+  // Unsigned: a malformed file may have any numbers.
+  auto number = [](int64_t extent) { return static_cast<uint64_t>(extent); };
+  uint64_t run = 1, step = strides.empty() ? 1 : number(strides.back());
+  for (size_t axis = sizes.size(); axis-- > 0;) {
+    run *= number(sizes[axis]);
+    const bool goes_on = axis > 0 && (sizes[axis - 1] == 1 || number(strides[axis - 1]) == run * step);
+    if (goes_on) continue;
+    uint64_t divided = 1;
+    while (at > 0 && (divided < run || to[at - 1] == 1)) divided *= number(to[--at]);
+    if (divided != run) return false;
+    if (axis > 0) step = number(strides[axis - 1]);
+    run = 1;
+  }
+  return true;
+}
+
+bool IsContiguous(const Shape& sizes, const Shape& strides) {
+  uint64_t stride = 1;
+  for (size_t axis = sizes.size(); axis-- > 0;) {
+    if (sizes[axis] > 1 && static_cast<uint64_t>(strides[axis]) != stride) return false;
+    stride *= static_cast<uint64_t>(std::max<int64_t>(sizes[axis], 1));
+  }
+  return true;
+}
+
 // Returns the value of a tensor of which the parts along an axis are known, where `part` is `value`.
 Operand Joined(NodeContext& c, Operands parts, size_t part, Operand value, bool is_unbound) {
   if (c.failed() || part >= parts.size()) return nullptr;
@@ -53,6 +99,24 @@ Operand Joined(NodeContext& c, Operands parts, size_t part, Operand value, bool 
 }
 
 }  // namespace
+
+Memory MemoryOf(const Node& node, const Graph& graph) {
+  const OperatorRow* row = FindRow(node);
+  if (row == nullptr || !MayCopy(row->name)) return Memory::kShared;
+  const std::vector<const Argument*> outputs = OutputsOf(node);
+  auto from = graph.tensors.find(node.inputs[0].second.text);
+  auto to = outputs.size() == 1 ? graph.tensors.find(outputs[0]->text) : graph.tensors.end();
+  if (from == graph.tensors.end() || to == graph.tensors.end()) return Memory::kUnknown;
+  const TensorMeta &source = from->second, &result = to->second;
+  if (source.scalar_type != result.scalar_type) return Memory::kCopied;
+  const std::optional<Shape> sizes = NumbersOf(source.sizes), strides = NumbersOf(source.strides),
+                             shape = NumbersOf(result.sizes);
+  if (!sizes || !strides || !shape || sizes->size() != strides->size()) return Memory::kUnknown;
+  if (IsOneOf(row->name, {"to", "type_as"})) return Memory::kUnknown;
+  const bool is_shared =
+      row->name == "contiguous" ? IsContiguous(*sizes, *strides) : HasStrides(*sizes, *strides, *shape);
+  return is_shared ? Memory::kShared : Memory::kCopied;
+}
 
 void Importer::CheckWrite(const Node& node, Scope& scope) {
   const Argument* target = node.inputs.empty() ? nullptr : &node.inputs[0].second;
@@ -111,12 +175,11 @@ Operand Importer::WithPart(const Scope::View& view, Operand value, Scope& scope)
     return c.failed() || results.empty() ? nullptr : results[0];
   };
   if (!(context.DTypeOf(value) == context.DTypeOf(whole))) return nullptr;
-  const bool may_copy = IsOneOf(op, {"reshape", "reshape_as", "ravel", "flatten", "contiguous", "to", "type_as"});
-  const bool keeps_order = may_copy || IsOneOf(op, {"view", "view_as", "unflatten", "squeeze", "unsqueeze", "alias",
-                                                    "detach", "positive", "conj", "atleast_1d", "atleast_2d",
-                                                    "atleast_3d", "real", "resolve_conj", "resolve_neg"});
+  const bool keeps_order = MayCopy(op) || IsOneOf(op, {"view", "view_as", "unflatten", "squeeze", "unsqueeze", "alias",
+                                                       "detach", "positive", "conj", "atleast_1d", "atleast_2d",
+                                                       "atleast_3d", "real", "resolve_conj", "resolve_neg"});
   if (keeps_order) {
-    if (may_copy && !context.IsDense(node.inputs[0].first)) return nullptr;
+    if (MemoryOf(node, *scope.graph) != Memory::kShared) return nullptr;
     return context.Reshape(value, context.DimsOf(whole));
   }
   if (IsOneOf(op, {"t", "mT", "numpy_T", "adjoint", "matrix_H", "mH", "transpose", "swapaxes", "swapdims"}))
