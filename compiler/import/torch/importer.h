@@ -48,7 +48,8 @@ bool Writes(std::string_view target);
 const OperatorRow* FindRow(const Node& node);
 // Returns whether the result of the node shares memory with its first argument.
 bool IsView(const Node& node);
-// What the result of a node that is a view has of its first argument: `reshape` copies where no strides would do.
+// The memory of the result of a node that is a view: that of its first argument, or its own, as where `reshape` must
+// copy.
 enum class Memory : uint8_t { kShared, kCopied, kUnknown };
 Memory MemoryOf(const Node& node, const Graph& graph);
 // Returns the outputs of the node, those of lists one by one.

@@ -127,7 +127,7 @@ void Importer::CheckWrite(const Node& node, Scope& scope) {
   const std::string written = scope.Canonical(target->text), root = scope.Root(target->text);
   const bool is_input = std::any_of(scope.graph->inputs.begin(), scope.graph->inputs.end(),
                                     [&](const Argument& input) { return input.text == root; });
-  // What a body writes to the tensors of its caller would be lost.
+  // A body has values of its own: a write to the tensors of its caller would be lost.
   const bool is_lost = scope.graph == program_.graph ? !mutated_.contains(root) : root != written;
   if (is_input && is_lost) emit_.Fail(absl::UnimplementedError(kSharedMemory));
 }
