@@ -4,17 +4,16 @@
 which package is missing. The ordinary run takes the small models, `./run test --long` all of them.
 """
 
-import ast
 import glob
 import io
 import os
-import re
 import subprocess
 import sys
 import tempfile
 import unittest
 import zipfile
 
+import in_process
 import relayvm
 
 CACHE = os.path.join(relayvm.ROOT, "build/onnx_models")
@@ -95,9 +94,7 @@ class Models(relayvm.TestCase):
             out = os.path.join(self.place, "out.npy")
             relayvm.must(relayvm.RUNTIME, executable, *args, "--out", out, timeout=600)
             return [np.load(out)]
-        # A tuple is printed whole: `([[1f, 2.5f]], ...)`.
-        text = relayvm.must(relayvm.RUNTIME, executable, *args, timeout=600)
-        return [np.array(field) for field in ast.literal_eval(re.sub(r"(?<=[0-9])(f|i64)", "", text.strip()))]
+        return in_process.load(executable)["main"](*(np.load(arg[1:]) for arg in args))
 
     def images(self, *shapes):
         import numpy as np  # pylint: disable=import-outside-toplevel
