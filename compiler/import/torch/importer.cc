@@ -214,14 +214,16 @@ Operands Importer::Convert(const Node& node, Scope& scope) {
   NodeContext context(*this, node, scope, *row, name.overload);
   Operands results = row->convert(context);
   bool has_result = !emit_.failed() && !results.empty() && results[0] != nullptr;
-  if (IsView(node) && GivesItsInput(node, name.base, results, context)) {
-    for (const Argument* output : OutputsOf(node)) scope.same[output->text] = node.inputs[0].second.text;
-  } else if (IsView(node) && MemoryOf(node, *scope.graph) != Memory::kCopied) {
+  if (IsView(node)) {
     const std::vector<const Argument*> outputs = OutputsOf(node);
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      if (outputs[i]->IsValue()) scope.views[outputs[i]->text] = {&node, i};
+    if (GivesItsInput(node, name.base, results, context)) {
+      for (const Argument* output : outputs) scope.same[output->text] = node.inputs[0].second.text;
+    } else if (MemoryOf(node, *scope.graph) != Memory::kCopied) {
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        if (outputs[i]->IsValue()) scope.views[outputs[i]->text] = {&node, i};
+      }
+      scope.viewing.push_back(&node);
     }
-    scope.viewing.push_back(&node);
   }
   if (name.writes && has_result && !node.outputs.empty()) {
     // The tensor keeps its type, and has the result as its value from now on.

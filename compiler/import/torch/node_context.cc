@@ -153,15 +153,7 @@ bool NodeContext::IsDense(std::string_view name) const {
   const Argument* argument = Find(name);
   auto found = argument == nullptr ? scope_.graph->tensors.end() : scope_.graph->tensors.find(argument->text);
   if (found == scope_.graph->tensors.end()) return false;
-  const TensorMeta& meta = found->second;
-  if (meta.offset.number != 0 || meta.strides.size() != meta.sizes.size()) return false;
-  int64_t stride = 1;
-  for (size_t i = meta.sizes.size(); i-- > 0;) {
-    std::optional<int64_t> size = meta.sizes[i].number;
-    if (!size || (*size > 1 && meta.strides[i].number != stride)) return false;
-    stride *= std::max<int64_t>(*size, 1);
-  }
-  return true;
+  return found->second.offset.number == 0 && found->second.IsContiguous();
 }
 
 bool NodeContext::WantsOutput(size_t i) const {

@@ -1,7 +1,9 @@
 #include "compiler/import/torch/program.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -299,6 +301,17 @@ absl::StatusOr<OutputSpec> ReadOutput(Reader& reader, const JsonValue& json) {
 }
 
 }  // namespace
+
+bool TensorMeta::IsContiguous() const {
+  if (strides.size() != sizes.size()) return false;
+  uint64_t stride = 1;  // unsigned: a malformed file may have any numbers
+  for (size_t axis = sizes.size(); axis-- > 0;) {
+    const std::optional<int64_t> size = sizes[axis].number, own = strides[axis].number;
+    if (!size || (*size > 1 && (!own || static_cast<uint64_t>(*own) != stride))) return false;
+    stride *= static_cast<uint64_t>(std::max<int64_t>(*size, 1));
+  }
+  return true;
+}
 
 const Argument* Node::Find(std::string_view input) const {
   for (const auto& [name, argument] : inputs) {

@@ -66,6 +66,9 @@ struct TensorMeta {
   };
   std::vector<Extent> sizes, strides;
   Extent offset;
+
+  // Returns whether the elements lie one behind another, in order; false if only the running model knows.
+  bool IsContiguous() const;
 };
 
 struct Graph {

@@ -80,15 +80,6 @@ bool HasStrides(const Shape& sizes, const Shape& strides, const Shape& to) {
   return true;
 }
 
-bool IsContiguous(const Shape& sizes, const Shape& strides) {
-  uint64_t stride = 1;
-  for (size_t axis = sizes.size(); axis-- > 0;) {
-    if (sizes[axis] > 1 && static_cast<uint64_t>(strides[axis]) != stride) return false;
-    stride *= static_cast<uint64_t>(std::max<int64_t>(sizes[axis], 1));
-  }
-  return true;
-}
-
 // Returns the value of a tensor of which the parts along an axis are known, where `part` is `value`.
 Operand Joined(NodeContext& c, Operands parts, size_t part, Operand value, bool is_unbound) {
   if (c.failed() || part >= parts.size()) return nullptr;
@@ -113,8 +104,7 @@ Memory MemoryOf(const Node& node, const Graph& graph) {
                              shape = NumbersOf(result.sizes);
   if (!sizes || !strides || !shape || sizes->size() != strides->size()) return Memory::kUnknown;
   if (IsOneOf(row->name, {"to", "type_as"})) return Memory::kUnknown;
-  const bool is_shared =
-      row->name == "contiguous" ? IsContiguous(*sizes, *strides) : HasStrides(*sizes, *strides, *shape);
+  const bool is_shared = row->name == "contiguous" ? source.IsContiguous() : HasStrides(*sizes, *strides, *shape);
   return is_shared ? Memory::kShared : Memory::kCopied;
 }
 
