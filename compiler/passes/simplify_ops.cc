@@ -9,7 +9,7 @@
 // before it is broadcast: later passes find constants there. A product by the transpose of a constant matrix reads the
 // matrix. A product that sums over an extent of 1, as the gradient
 // of a weight that multiplies one row, becomes a multiplication of a column and a row, which fuses with what adds it
-// up.
+// up. A reshape of normalised rows of channels is group normalisation.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -144,6 +144,7 @@ class OpSimplifier : public Rewriter {
     for (size_t i = 0; i < call.args.size(); ++i) {
       if (GivesBack(op, call, i)) return call.args[i];
     }
+    if (op.is_reshape) return SimplifyReshape(expr, call);
     return Broadcasts(op) ? SimplifyBroadcasts(expr, call) : expr;
   }
 
@@ -215,6 +216,29 @@ class OpSimplifier : public Rewriter {
     ir::AttrValue::List list;
     for (int64_t axis : axes) list.push_back(axis);
     return At(call.span).CallOp(ir::OpCallee(inner), {operand}, {{"axes", std::move(list)}}, call.type);
+  }
+
+  // Normalises groups of channels as such where rows of them are normalised as channels of an image of another shape,
+  // as exporters write it. Operators on images have other layouts; a reshape has not.
+  Expr* SimplifyReshape(Expr* expr, const ir::Call& call) {
+    const ir::Call* norm = CallOf(call.args[0], "nn.instance_norm");
+    const ir::Call* rows = norm == nullptr ? nullptr : CallOf(norm->args[0], "reshape");
+    if (rows == nullptr || norm->attrs.GetInt("axis") != 1 || !ir::TypesEqual(rows->args[0]->type, call.type))
+      return expr;
+    const Dims &dims = DynCast<ir::TensorType>(call.type)->shape.dims, &split = TensorOf(rows)->shape.dims;
+    const bool is_plain = IsFull(norm->args[1], 1) && IsFull(norm->args[2], 0);
+    const bool has_groups = dims.size() >= 3 && split.size() == 3 && dims[1].is_const() && split[1].is_const() &&
+                            CompareDims(dims[0], split[0]) == DimEquality::kEqual && split[1].constant() > 0 &&
+                            dims[1].constant() % split[1].constant() == 0;
+    if (!is_plain || !has_groups) return expr;
+    const ir::Builder at = At(norm->span);
+    const DataType dtype = Dtype(call);
+    auto vector = [&](int64_t value) { return at.Constant(Literal::Full(dtype, {dims[1].constant()}, value)); };
+    return ops::BuildCall(at, "nn.group_norm", {OperandOf(*rows), vector(1), vector(0)},
+                          {{"num_groups", split[1].constant()},
+                           {"epsilon", *norm->attrs.Find("epsilon")},
+                           {"center", false},
+                           {"scale", false}});
   }
 
   // Takes operands as they are before they are broadcast, where another one has the shape of the result.

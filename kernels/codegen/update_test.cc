@@ -111,6 +111,14 @@ TEST(UpdateTest, RowsInPlace) {
   }
 }
 
+TEST(UpdateTest, ConstantsAreCopied) {
+  Tensor data = Input(0, "data", kFloat32, {Dim(6), Dim(19)}),
+         updates = Input(1, "updates", kFloat32, {Dim(9), Dim(19)});
+  Tensor at = Input(2, "at", kInt64, {Dim(9)});
+  te::Computation sums{"f", {data, updates, at}, {FoldRows(data, updates, at, BinaryOp::kAdd)}};
+  CheckUpdates(sums, 1, {.constant_inputs = {true, false, false}});
+}
+
 TEST(UpdateTest, OneUpdateAfterAnother) {
   Tensor data = Input(0, "data", kFloat32, {kN, Dim(8)}), rows = Input(1, "rows", kFloat32, {Dim(2), Dim(8)});
   Tensor at = Input(2, "at", kInt32, {Dim(2)});

@@ -26,6 +26,8 @@ constexpr int64_t kMinVectors = 16;
 constexpr int64_t kMinDepthConverted = 16;
 constexpr int64_t kMinVectorsConverted = 4;
 constexpr int64_t kLineBytes = 64;
+// Panels that hold each element more often are larger than what the cache would save: windows of an image that overlap.
+constexpr int64_t kMaxCopiesOfElement = 4;
 
 // Returns whether the tile multiplies an element of `tensor` by several vectors. Extents that are not known count as
 // large.
@@ -59,6 +61,22 @@ bool SameExtents(const te::Tensor& a, const te::Tensor& b) {
                     [](const Dim& x, const Dim& y) { return CompareDims(x, y) == DimEquality::kEqual; });
 }
 
+// Returns whether panels of rows would hold the elements of the tensor that the tile reads many times.
+bool RepeatsElements(const LoopNest& nest) {
+  const Expr& factor = nest.tile->broadcast;
+  Dim copied = te::NumPositions(nest.reduction()->axes);
+  for (const IndexVar& axis : nest.axes) {
+    if (te::DependsOn(factor, axis.id)) copied = copied * axis.extent;
+  }
+  for (const ExprNode* node : te::Postorder({factor})) {
+    if (node->kind != ExprKind::kRead) continue;
+    const Dim elements = NumElements(node->tensor.dims());
+    if (copied.is_const() && elements.is_const() && copied.constant() > elements.constant() * kMaxCopiesOfElement)
+      return true;
+  }
+  return false;
+}
+
 // Returns whether each step, or each but the innermost, reads another line of memory.
 bool ReadsManyLines(const LoopNest& nest) {
   const std::vector<IndexVar>& depth = nest.reduction()->axes;
@@ -82,7 +100,7 @@ bool PaysToCopyRows(const LoopNest& nest) {
   const ExprNode& factor = *tile.broadcast;
   bool is_converted = factor.kind == ExprKind::kCast && factor.operands[0].dtype().is_small_float();
   if (is_converted) return depth.constant() >= kMinDepthConverted && vectors >= kMinVectorsConverted;
-  return depth.constant() >= kMinDepth && vectors >= kMinVectors && ReadsManyLines(nest);
+  return depth.constant() >= kMinDepth && vectors >= kMinVectors && ReadsManyLines(nest) && !RepeatsElements(nest);
 }
 
 // A nest under construction that copies a factor into a tensor of another layout.

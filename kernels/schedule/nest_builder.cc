@@ -99,8 +99,7 @@ class NestBuilder {
   NestBuilder(Schedule& schedule, const absl::flat_hash_set<size_t>& left_out)
       : computation_(schedule.computation),
         schedule_(schedule),
-        updates_(schedule.target.has_updates ? FindUpdates(computation_, schedule.constant_inputs, left_out)
-                                             : std::vector<OutputUpdates>()) {
+        updates_(schedule.target.has_updates ? FindUpdates(computation_, left_out) : std::vector<OutputUpdates>()) {
     schedule_.pool = std::make_shared<ExprPool>();
     for (const OutputUpdates& output : updates_) {
       for (const OutputUpdates::Step& step : output.steps) steps_.emplace(step.tensor.get(), &step);

@@ -28,10 +28,7 @@ std::vector<Tensor> ReadsOf(const std::vector<Expr>& expressions) {
 
 class UpdateFinder {
  public:
-  UpdateFinder(const te::Computation& computation, const std::vector<bool>& constant_inputs)
-      : computation_(computation), constant_inputs_(constant_inputs) {
-    CountReaders();
-  }
+  explicit UpdateFinder(const te::Computation& computation) : computation_(computation) { CountReaders(); }
 
   // Returns the updates that give the output; no steps if it is not made in this way.
   OutputUpdates Find(size_t output) const {
@@ -96,17 +93,13 @@ class UpdateFinder {
            (tensor.dims()[outer] == input.dims()[outer] || !input.dims()[outer].is_const());
   }
 
-  // Returns whether the output has or begins with the elements of the input, which is no constant, and is not another
-  // output too.
+  // Returns whether the output has or begins with the elements of the input, and is not another output too.
   bool MayBegin(const Tensor& input, size_t output) const {
-    auto number = static_cast<size_t>(input->input_index);
     const Tensor& tensor = computation_.outputs[output];
-    bool is_constant = number < constant_inputs_.size() && constant_inputs_[number];
     bool is_first =
         std::none_of(computation_.outputs.begin(), computation_.outputs.begin() + static_cast<std::ptrdiff_t>(output),
                      [&](const Tensor& other) { return other.get() == tensor.get(); });
-    return !is_constant && is_first && input.dtype() == tensor.dtype() && input.rank() == tensor.rank() &&
-           BeginsWith(tensor, input);
+    return is_first && input.dtype() == tensor.dtype() && input.rank() == tensor.rank() && BeginsWith(tensor, input);
   }
 
   // Returns whether one of the expressions reads the input, directly or through other tensors.
@@ -146,19 +139,18 @@ class UpdateFinder {
   }
 
   const te::Computation& computation_;
-  const std::vector<bool>& constant_inputs_;
   absl::flat_hash_map<const TensorNode*, int64_t> readers_;
 };
 
 }  // namespace
 
-std::vector<OutputUpdates> FindUpdates(const te::Computation& computation, const std::vector<bool>& constant_inputs,
+std::vector<OutputUpdates> FindUpdates(const te::Computation& computation,
                                        const absl::flat_hash_set<size_t>& left_out) {
   bool has_updates = std::any_of(computation.outputs.begin(), computation.outputs.end(),
                                  [](const Tensor& output) { return output->update != nullptr; });
   if (!has_updates) return {};
   std::vector<OutputUpdates> updates;
-  UpdateFinder finder(computation, constant_inputs);
+  UpdateFinder finder(computation);
   for (size_t output = 0; output < computation.outputs.size(); ++output) {
     if (left_out.contains(output)) continue;
     OutputUpdates found = finder.Find(output);

@@ -26,8 +26,7 @@ struct OutputUpdates {
 };
 
 // `left_out`: outputs that are computed as a whole.
-std::vector<OutputUpdates> FindUpdates(const te::Computation& computation, const std::vector<bool>& constant_inputs,
-                                       const absl::flat_hash_set<size_t>& left_out);
+std::vector<OutputUpdates> FindUpdates(const te::Computation& computation, const absl::flat_hash_set<size_t>& left_out);
 
 // Returns an output of Schedule::updates whose input is still read when its first nest runs, or later; nullopt if there
 // is none.

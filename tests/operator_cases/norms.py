@@ -31,6 +31,11 @@ def cases(case):
         last = np.moveaxis(images, 1, -1).copy()
         close("nn.instance_norm", ", axis=-1", [last, scale, shift], np.moveaxis(grouped(images, 6) * wide(scale)[along] + wide(shift)[along], 1, -1))
         close("nn.group_norm", ", num_groups=2, axis=3", [last, scale, shift], np.moveaxis(grouped(images, 2) * wide(scale)[along] + wide(shift)[along], 1, -1))
+        for groups in (1, 6):
+            close("nn.group_norm", f", num_groups={groups}, axis=-1", [last, scale, shift], np.moveaxis(grouped(images, groups) * wide(scale)[along] + wide(shift)[along], 1, -1))
+        rows = last[:, :, 0].copy()
+        columns = np.moveaxis(rows, -1, 1)
+        close("nn.group_norm", ", num_groups=3, axis=2", [rows, scale, shift], np.moveaxis(grouped(columns, 3), 1, -1) * wide(scale) + wide(shift))
         close("nn.instance_norm", "", [images[:0], scale, shift], np.zeros((0, 6, 4, 3)))
         for axes in ([1], [1, 2], [-1], [0, 1, 2, 3]):
             squares = (wide(images) ** 2).sum(axis=tuple(axes), keepdims=True)

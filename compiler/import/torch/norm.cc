@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "compiler/import/blocks/moves.h"
@@ -139,12 +140,30 @@ Operands Renorm(NodeContext& c) {
   return {importing::SwapAxes(c, c.Reshape(c.Mul(rows, scale), dims), 0, axis)};
 }
 
+// Returns the operator of Relay that normalises groups or instances; null if it does not give all that is read.
+Operand NormByOperator(NodeContext& c, std::string_view op, Operand x, ir::Attrs attrs) {
+  const DataType dtype = c.DTypeOf(x);
+  const bool wants_statistics = c.WantsOutput(1) || c.WantsOutput(2);
+  if (c.failed() || wants_statistics || c.RankOf(x) < 3 || dtype != Precision(dtype)) return nullptr;
+  const std::optional<int64_t> channels = c.ExtentOf(x, 1).AsConst();
+  if (!channels) return nullptr;
+  // Where there is none the operator takes one that it does not read.
+  auto vector = [&](const char* name) {
+    return c.Has(name) ? c.Cast(c.In(name), dtype) : c.emit().Constant(Literal::Full(dtype, {*channels}, 0));
+  };
+  attrs.Set("epsilon", c.Float("eps", 1e-5));
+  attrs.Set("scale", c.Has("weight"));
+  attrs.Set("center", c.Has("bias"));
+  return c.Op(op, {x, vector("weight"), vector("bias")}, std::move(attrs));
+}
+
 // group_norm and native_group_norm, which names its arguments otherwise.
 Operands GroupNorm(NodeContext& c) {
   Operand x = c.In("input");
   DataType dtype = c.DTypeOf(x);
   int64_t groups = c.Has("num_groups") ? c.Int("num_groups", 1) : c.Int("group", 1);
   if (c.failed() || groups < 1) return {c.failed() ? nullptr : c.Fail("it has no groups")};
+  if (Operand y = NormByOperator(c, "nn.group_norm", x, {{"num_groups", groups}})) return {y};
   Normalised result = NormaliseGroups(c, c.Cast(x, Precision(dtype)), groups, c.Float("eps", 1e-5));
   if (c.failed()) return {};
   Operand y = c.Cast(Affine(c, result.y, x), dtype);
@@ -155,6 +174,7 @@ Operands InstanceNorm(NodeContext& c) {
   Operand x = c.In("input");
   DataType dtype = c.DTypeOf(x);
   if (!c.Bool("use_input_stats", true)) return {c.Unsupported("moving statistics of instances")};
+  if (Operand y = NormByOperator(c, "nn.instance_norm", x, {})) return {y};
   Normalised result = NormaliseGroups(c, c.Cast(x, Precision(dtype)), c.ExtentOf(x, 1), c.Float("eps", 1e-5));
   return {c.failed() ? nullptr : c.Cast(Affine(c, result.y, x), dtype)};
 }

@@ -1,6 +1,8 @@
 // Normalisation, with statistics that are computed from the data or given as arguments.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -119,6 +121,63 @@ Solve GroupNormRelation(TypeContext& context) {
   return context.Result(args[0]);
 }
 
+// Returns the sums of `body` over the positions of each channel, (batch, channels), of data with its channels last.
+// Rows come first: vectors of channels are added up, and sums of fewer numbers are more precise.
+Tensor ChannelSums(const Tensor& data, DataType wide, const std::function<Expr(std::span<const Expr>)>& body) {
+  Dims dims = data.dims();
+  const size_t axis = dims.size() - 2;
+  const Dim row = dims[axis];
+  dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
+  Tensor sums = ReduceOver(ReduceOp::kSum, wide, dims, {row}, [&](std::span<const Expr> o, std::span<const Expr> r) {
+    std::vector<Expr> at(o.begin(), o.end());
+    at.insert(at.begin() + static_cast<std::ptrdiff_t>(axis), r[0]);
+    return body(at);
+  });
+  if (dims.size() == 2) return sums;
+  return ReduceOver(ReduceOp::kSum, wide, {dims[0], dims.back()}, {dims.begin() + 1, dims.end() - 1},
+                    [&](std::span<const Expr> o, std::span<const Expr> r) {
+                      std::vector<Expr> at = {o[0]};
+                      at.insert(at.end(), r.begin(), r.end());
+                      at.push_back(o[1]);
+                      return sums(at);
+                    });
+}
+
+// Group normalisation along the last axis: statistics of groups are kept once for each channel, so that elements of
+// neighbouring channels read neighbours.
+Tensor NormaliseLastAxis(const ComputeContext& context, const Tensor& data, const Dim& groups, const Dim& per_group) {
+  DataType wide = Accumulator(data.dtype());
+  const Dims by_group = {data.dims()[0], groups}, by_channel = {data.dims()[0], data.dims().back()};
+  Dim count = per_group;
+  for (size_t i = 1; i + 1 < data.rank(); ++i) count = count * data.dims()[i];
+  const Expr size = te::Cast(wide, te::DimValue(count));
+  auto of_groups = [&](const Tensor& sums) {
+    return ReduceOver(ReduceOp::kSum, wide, by_group, {per_group},
+                      [&](std::span<const Expr> o, std::span<const Expr> r) {
+                        return sums({o[0], o[1] * te::DimValue(per_group) + r[0]});
+                      });
+  };
+  auto of_channels = [&](const char* name, const Tensor& sums, const std::function<Expr(Expr)>& value) {
+    Tensor of_group = te::ComputeTensor(name, wide, by_group, [&](std::span<const Expr> i) { return value(sums(i)); });
+    return te::Stored(te::ComputeTensor(name, wide, by_channel, [&](std::span<const Expr> i) {
+      return of_group({i[0], te::Binary(BinaryOp::kFloorDivide, i[1], te::DimValue(per_group))});
+    }));
+  };
+  auto x = [&](std::span<const Expr> i) { return te::Cast(wide, data(i)); };
+  Tensor mean = of_channels("mean", of_groups(ChannelSums(data, wide, x)),
+                            [&](const Expr& sum) { return te::Binary(BinaryOp::kDivide, sum, size); });
+  auto distance = [&](std::span<const Expr> i) { return x(i) - mean({i[0], i.back()}); };
+  Tensor squares = ChannelSums(data, wide, [&](std::span<const Expr> i) {
+    Expr d = distance(i);
+    return d * d;
+  });
+  Tensor scale =
+      of_channels("rsqrt", of_groups(squares), [&](const Expr& sum) { return InverseSpread(context, sum, size); });
+  return te::ComputeTensor("group_norm", wide, data.dims(), [&](std::span<const Expr> i) {
+    return Scaled(context, distance(i) * scale({i[0], i.back()}), i.back());
+  });
+}
+
 template <bool by_groups>
 std::vector<Tensor> ComputeGroupNorm(const ComputeContext& context) {
   const Tensor& data = context.input(0);
@@ -127,6 +186,8 @@ std::vector<Tensor> ComputeGroupNorm(const ComputeContext& context) {
   const Dim& channels = data.dims()[axis];
   Dim groups = by_groups ? Dim(context.attrs().GetInt("num_groups")) : channels;
   Dim per_group = by_groups ? FloorDiv(channels, groups) : Dim(1);
+  if (axis > 1 && axis + 1 == data.rank())
+    return {CastTensor(NormaliseLastAxis(context, data, groups, per_group), data.dtype())};
   Dims extents = {per_group};
   Dim count = per_group;
   for (size_t i = 1; i < data.rank(); ++i) {

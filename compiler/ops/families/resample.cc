@@ -127,6 +127,15 @@ int64_t Repeats(const Resize& resize, const Dim& in, const Dim& out) {
   return repeats ? out.constant() / in.constant() : 0;
 }
 
+// Returns whether the result has at least as many rows as the data: positions of all axes of space but the last one.
+bool HasMoreRows(const Tensor& data, const std::vector<size_t>& spatial, const te::TensorSpec& out) {
+  for (size_t axis : std::span(spatial).first(spatial.size() - 1)) {
+    const Dim &in = data.dims()[axis], &more = out.dims[axis];
+    if (!in.is_const() || !more.is_const() || in.constant() > more.constant()) return false;
+  }
+  return true;
+}
+
 // `data` interpolated along its axes `spatial` at `coordinates`, one vector per axis.
 Tensor Interpolate(const Resize& resize, const Tensor& data, const std::vector<size_t>& spatial,
                    const std::vector<Tensor>& coordinates, const te::TensorSpec& out) {
@@ -138,10 +147,12 @@ Tensor Interpolate(const Resize& resize, const Tensor& data, const std::vector<s
     axes.push_back(TapsOf(resize, coordinates[s], in, out.dims[spatial[s]], wide));
     volume = volume * in;
   }
-  return te::ComputeTensor("resize", out.dtype, out.dims, [&](std::span<const Expr> i) {
+  const bool is_nearest = resize.method == Method::kNearest;
+  // Returns the interpolation of `from` along the axes [first, end) for position `i` of the result.
+  auto interpolated = [&](const Tensor& from, std::span<const Expr> i, size_t first, size_t end) {
     std::vector<Expr> at(i.begin(), i.end());
     std::function<Expr(size_t)> fold = [&](size_t s) -> Expr {
-      if (s == axes.size()) return te::Cast(resize.method == Method::kNearest ? out.dtype : wide, data(at));
+      if (s == end) return te::Cast(is_nearest ? out.dtype : wide, from(at));
       Expr sum;
       for (int64_t k = 0; k < axes[s].taps; ++k) {
         Expr place = i[spatial[s]];
@@ -149,12 +160,27 @@ Tensor Interpolate(const Resize& resize, const Tensor& data, const std::vector<s
         at[spatial[s]] = repeats > 0 ? te::Binary(BinaryOp::kFloorDivide, place, te::Index(repeats))
                                      : axes[s].places({place, te::Index(k)});
         Expr value = fold(s + 1);
-        if (resize.method != Method::kNearest) value = value * axes[s].weights({place, te::Index(k)});
+        if (!is_nearest) value = value * axes[s].weights({place, te::Index(k)});
         sum = sum ? sum + value : value;
       }
       return sum;
     };
-    Expr value = te::Cast(out.dtype, fold(0));
+    return fold(first);
+  };
+  Tensor from = data;
+  size_t end = axes.size();
+  if (!is_nearest && end > 1 && spatial.back() + 1 == data.rank() && HasMoreRows(data, spatial, out)) {
+    // Neighbours in a row are read at computed places. Rows that are interpolated first do so once for all rows of the
+    // result, which read them as they lie in memory.
+    Dims dims = data.dims();
+    dims.back() = out.dims.back();
+    from = te::Stored(te::ComputeTensor("rows", wide, std::move(dims), [&](std::span<const Expr> i) {
+      return UnlessEmpty(data.dims().back(), interpolated(data, i, end - 1, end));
+    }));
+    --end;
+  }
+  return te::ComputeTensor("resize", out.dtype, out.dims, [&](std::span<const Expr> i) {
+    Expr value = te::Cast(out.dtype, interpolated(from, i, 0, end));
     Expr outside;
     for (size_t s = 0; s < axes.size() && resize.coordinates == Coordinates::kCrop; ++s) {
       Expr x = coordinates[s]({i[spatial[s]]});

@@ -287,8 +287,8 @@ class LayoutChanger : public Rewriter {
     if (op.fusion == ops::FusionClass::kElementwise) return IsImage(&call) ? OfOperands(call, false) : nullptr;
     if (op.name == "take" && LastOf(call.args[1]) != nullptr) return Lookup(call);
     if (LastOf(call.args[0]) == nullptr) return nullptr;
-    constexpr std::string_view kAlongAxis[] = {"nn.bias_add",    "nn.prelu", "nn.softmax",
-                                               "nn.log_softmax", "take",     "repeat"};
+    constexpr std::string_view kAlongAxis[] = {"nn.bias_add",   "nn.prelu",         "nn.softmax", "nn.log_softmax",
+                                               "nn.group_norm", "nn.instance_norm", "take",       "repeat"};
     constexpr std::string_view kAlongAxes[] = {"sum", "mean", "max", "min", "prod"};
     constexpr std::string_view kWithLayout[] = {
         "nn.max_pool2d",          "nn.avg_pool2d",          "nn.global_max_pool2d", "nn.global_avg_pool2d",
