@@ -240,6 +240,15 @@ class Tools(relayvm.TestCase):
         self.assertIn("`torch.linalg.eigvalsh` takes symmetric matrices", done.stderr)
         self.assertIn("use `torch.linalg.lu_factor`", done.stderr)
 
+    def test_operators_that_complex_numbers_have_not(self):
+        def change(program):
+            for node in program["graph_module"]["graph"]["nodes"]:
+                node["target"] = node["target"].replace("aten.angle", "aten.sigmoid")
+
+        done = relayvm.run(relayvm.COMPILER, "check", self.model(with_program(self.fixture("complexes"), change)))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("aten.sigmoid.default: this operator on complex numbers is not supported (`angle`)", done.stderr)
+
     def test_random_numbers_in_branches_are_refused(self):
         def change(program):
             for node in program["graph_module"]["graph"]["nodes"]:

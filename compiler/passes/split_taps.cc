@@ -216,7 +216,7 @@ class ConvolutionBuilder {
       image_axes.push_back(static_cast<int64_t>(conv_.data.spatial[k]));
       begin.push_back(run.image_begin);
       end.push_back(run.image_end);
-      // What is left of the image behind the last window is not read.
+      // The rest of the image, behind the last window, is not read.
       const ops::Window window{run.taps(), axis.window.stride, distances.back(), run.pad_before, run.pad_after};
       cuts_image |= run.image_begin > 0 || ops::WindowCount(axis.image, window) != Dim(run.count());
       kernel_axes.push_back(static_cast<int64_t>(conv_.kernel.spatial[k]));
@@ -232,9 +232,8 @@ class ConvolutionBuilder {
     if (!filters.ok()) return nullptr;
     Expr* image = at_.Use(ir::Cast<ir::VarExpr>(call_.args[0])->var);
     if (cuts_image) {
-      image = Call(
-          "strided_slice", {image},
-          {{"begin", ir::IntList(begin)}, {"end", ir::IntList(end)}, {"axes", ir::IntList(image_axes)}});
+      image = Call("strided_slice", {image},
+                   {{"begin", ir::IntList(begin)}, {"end", ir::IntList(end)}, {"axes", ir::IntList(image_axes)}});
     }
     ir::Attrs attrs = call_.attrs;
     attrs.Set("padding", ir::IntList(befores));
@@ -289,9 +288,9 @@ absl::StatusOr<ir::Module> SplitTaps(const ir::Module& module, PassContext&) {
 }  // namespace
 
 const Pass kSplitTaps = {.name = "split_taps",
-                           .summary = "convolutions without what is multiplied by padding, deep ones tap by tap",
-                           .run = SplitTaps,
-                           .needs = Form::kANormal,
-                           .keeps_effect_order = true};
+                         .summary = "convolutions without what is multiplied by padding, deep ones tap by tap",
+                         .run = SplitTaps,
+                         .needs = Form::kANormal,
+                         .keeps_effect_order = true};
 
 }  // namespace rvm::passes

@@ -803,6 +803,70 @@ def rolled():
     return module._rolled()  # pylint: disable=protected-access
 
 
+class Complexes(nn.Module):
+    """Arithmetic with complex numbers, inputs, a parameter and a view among them. Others see them as pairs of their parts."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.complex(torch.randn(3, 4), torch.randn(3, 4)))
+        self.register_buffer("turned", torch.complex(torch.randn(8, 3), torch.randn(8, 3)).T[:, :4])
+
+    def parts_of(self, z, filled):
+        whole = filled + z
+        whole[:, 1:3].mul_(2j)
+        whole[0] = z[1].conj()
+        placed = torch.zeros_like(z)
+        placed[torch.tensor([2, 0])] = z[:2]
+        return whole, placed, torch.cat([z, z.real]), torch.stack([z, z.conj()]), torch.where(z.real > 0, z, 1 + z)
+
+    def forward(self, z, pairs, x):
+        a, b = torch.view_as_complex(pairs), self.weight
+        filled = torch.full((3, 4), 1 - 2j)
+        return [
+            a + z, a - 2 * z, 1 - a, a * b, a * 2.5, a * 1j, a / b, 1 / a, a / x, a @ b.T, a.T.reshape(6, 2)[1:], a[1], a * self.turned,
+            torch.einsum("ij,kj->ik", a, b), torch.einsum("ij,kj->ik", a, x.to(torch.complex64)), nn.functional.linear(a, b),
+            torch.polar(x.abs(), x), torch.complex(x, 2 * x), a.abs(), a.angle(), torch.exp(a), torch.log(a), a ** 2, a ** 3, a ** 0.5,
+            a.sqrt(), torch.sgn(a), a.conj() * a, (a * a.conj()).real, a.real + a.imag, a == z, a != a, a.sum(), a.mean(0), -a, a.cumsum(1),
+            torch.view_as_real(z).sum(-1), x.to(torch.complex64).abs(), a.reciprocal(), a.square(), a.roll(1, 0), a.flip(1), a.unbind(1)[2],
+            a.chunk(2, 1)[1], torch.zeros(3, 4, dtype=torch.complex64) + 1, a.unsqueeze(1).expand(3, 2, 4), a.mT, a[torch.tensor([2, 1])],
+            nn.functional.pad(a, (1, 2)), a.tril(), *self.parts_of(z, filled)]
+
+
+@fixture
+def complexes():
+    return Complexes(), [(torch.complex(torch.randn(3, 4), torch.randn(3, 4)), torch.randn(3, 4, 2), torch.randn(3, 4)) for _ in range(2)], None
+
+
+@fixture
+def spectra():
+    """Fourier transforms, of extents with and without factors, and of frames of signals."""
+    fft = torch.fft
+
+    def frames(x, **options):
+        return torch.stft(x.flatten(1), 12, 5, return_complex=True, window=torch.hann_window(12), **options)
+
+    def back(x, **options):
+        return torch.istft(frames(x) * 2, 12, 5, window=torch.hann_window(12), **options)
+
+    def modes(x):
+        few = torch.zeros(2, 6, 6, dtype=torch.complex64)
+        few[:, :2, :3] = fft.rfft2(x)[:, :2, :3]
+        return fft.irfft2(few, s=(6, 10))
+
+    functions = [
+        fft.fft, lambda x: fft.fft(x, n=7, dim=1, norm="ortho"), lambda x: fft.fft(x.repeat(1, 1, 7)), lambda x: fft.fft(x[..., :1].repeat(1, 1, 67)),
+        lambda x: fft.fft(x[..., :1].double().repeat(1, 1, 521)), lambda x: fft.ifft(fft.fft(x, norm="forward")), fft.rfft, lambda x: fft.rfft(x, dim=0),
+        lambda x: fft.irfft(fft.rfft(x, norm="ortho"), n=9, norm="forward"), lambda x: fft.irfft(x + 1j, n=2), lambda x: fft.irfft(x + 1j, n=1), fft.fft2,
+        lambda x: fft.ifft2(fft.fft2(x) * 1j), lambda x: fft.rfft2(x, s=(4, 8)), lambda x: fft.irfft2(fft.rfft2(x)), fft.fftn, lambda x: fft.rfftn(x, dim=(0, 2)),
+        lambda x: fft.irfftn(fft.rfftn(x)), lambda x: fft.fftshift(x, dim=2), lambda x: fft.ifftshift(fft.fft(x)), lambda x: x + fft.fftfreq(10, d=0.5),
+        lambda x: x[..., :6] * fft.rfftfreq(10), lambda x: fft.fft(fft.fft(x, dim=-1), dim=-2).real, frames, lambda x: frames(x, normalized=True),
+        lambda x: frames(x, onesided=False, center=False), lambda x: frames(x, pad_mode="constant").abs(), lambda x: torch.stft(x[0, 0], 8, return_complex=True),
+        lambda x: torch.stft(x.flatten(1), 16, 4, win_length=10, window=torch.hamming_window(10), return_complex=True), back, lambda x: back(x, length=53),
+        lambda x: back(x, length=70), modes, lambda x: x.double() * torch.blackman_window(10, dtype=torch.float64) + torch.bartlett_window(10),
+        lambda x: x * torch.kaiser_window(10, periodic=False, beta=6.0) + torch.hamming_window(10, periodic=False, alpha=0.6)]
+    return Each(functions), [(torch.randn(2, 6, 10),) for _ in range(2)], None
+
+
 def flat(values):
     return [value if isinstance(value, torch.Tensor) else torch.tensor(value)
             for value in torch.utils._pytree.tree_leaves(values)]
@@ -850,7 +914,8 @@ def write(name, core):
         after = [buffer.detach().clone() for buffer in module.buffers()] if name in STATEFUL else []
         for kind, tensors in (("in", [*case, *state]), ("out", [*results, *after])):
             for i, tensor in enumerate(tensors):
-                arrays[f"{number}.{kind}.{i}"] = tensor.detach().numpy()
+                tensor = tensor.detach().resolve_conj()
+                arrays[f"{number}.{kind}.{i}"] = (torch.view_as_real(tensor) if tensor.is_complex() else tensor).numpy()
     numpy.savez_compressed(path + ".npz", **arrays)
 
 

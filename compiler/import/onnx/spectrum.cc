@@ -1,4 +1,6 @@
 // Fourier transforms, windows of signals.
+#include "compiler/import/blocks/spectrum.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -60,7 +62,7 @@ Operands DFT(NodeContext& c) {
   bool is_inverse = c.Int("inverse", 0) != 0, is_onesided = c.Int("onesided", 0) != 0;
   bool is_complex = c.ExtentOf(x, -1) == Dim(2);
   Operand real = SwapWithLast(c, ComplexPart(c, x, 0), axis);
-  Operand imaginary = is_complex ? SwapWithLast(c, ComplexPart(c, x, 1), axis) : c.Op("zeros_like", {real});
+  Operand imaginary = is_complex ? SwapWithLast(c, ComplexPart(c, x, 1), axis) : nullptr;
   int64_t last = rank - 2;
   std::optional<int64_t> length = c.ExtentOf(real, last).AsConst();
   if (c.Has(1)) {
@@ -76,37 +78,28 @@ Operands DFT(NodeContext& c) {
       widths.back() = ir::AttrValue::List{0, *length - *extent};
       auto fitted = [&](Operand part) { return c.Op("nn.pad", {part, c.Number(0, part)}, {{"pad_width", widths}}); };
       real = fitted(real);
-      imaginary = fitted(imaginary);
+      if (imaginary != nullptr) imaginary = fitted(imaginary);
     }
   }
+  if (imaginary == nullptr && is_inverse && is_onesided) imaginary = c.Op("zeros_like", {real});
+  const Dim count = c.ExtentOf(real, last);
   if (is_inverse && is_onesided) {
-    // The other frequencies are the conjugates of these, in reverse.
-    std::optional<int64_t> half = c.ExtentOf(real, last).AsConst();
+    const std::optional<int64_t> half = count.AsConst();
     if (!half) return {c.Unsupported("an extent that is known only when the model runs")};
-    int64_t whole = c.Has(1) ? *length : 2 * (*half - 1);
-    int64_t kept = std::min<int64_t>(*half, whole / 2 + 1);
-    auto mirrored = [&](Operand part, bool negates) {
-      part = c.SliceAxis(part, last, 0, kept);
-      Operand rest = c.Op("reverse", {c.SliceAxis(part, last, 1, 1 + whole - kept)}, {{"axis", last}});
-      if (negates) rest = c.Op("negative", {rest});
-      return c.Op("concatenate", {c.emit().Tuple({part, rest})}, {{"axis", last}});
-    };
-    real = mirrored(real, false);
-    imaginary = mirrored(imaginary, true);
+    const int64_t whole = c.Has(1) ? *length : 2 * (*half - 1);
+    if (c.failed() || whole < 1) return {c.failed() ? nullptr : c.Fail("its length is below 1")};
+    real = importing::InverseOfReal(c, {real, imaginary}, whole);
+    real = c.Div(real, c.Number(static_cast<double>(whole), real));
+    return {c.Unsqueeze(SwapWithLast(c, real, axis), {rank - 1})};
   }
-  Operand pair = c.Op("dft", {real, imaginary}, {{"inverse", is_inverse}});
-  real = c.emit().Field(pair, 0);
-  imaginary = c.emit().Field(pair, 1);
   if (c.failed()) return {};
-  if (is_onesided && !is_inverse) {
-    Dim count = FloorDiv(c.ExtentOf(real, last), 2) + 1;
-    real = c.SliceAxis(real, last, 0, count);
-    imaginary = c.SliceAxis(imaginary, last, 0, count);
-  }
-  real = SwapWithLast(c, real, axis);
-  imaginary = SwapWithLast(c, imaginary, axis);
-  if (is_inverse && is_onesided) return {c.Unsqueeze(real, {rank - 1})};
-  return {c.Op("stack", {c.emit().Tuple({real, imaginary})}, {{"axis", rank - 1}})};
+  importing::Spectrum result =
+      is_onesided ? importing::TransformReal(c, real) : importing::Transform(c, {real, imaginary}, is_inverse);
+  auto finished = [&](Operand part) {
+    if (is_inverse) part = c.Div(part, c.Cast(c.emit().FromDim(count), c.DTypeOf(part)));
+    return SwapWithLast(c, part, axis);
+  };
+  return {c.Op("stack", {c.emit().Tuple({finished(result.real), finished(result.imaginary)})}, {{"axis", rank - 1}})};
 }
 
 Operands STFT(NodeContext& c) {
@@ -128,13 +121,12 @@ Operands STFT(NodeContext& c) {
     if (c.ExtentOf(signal, 2) != Dim(1)) return {c.Unsupported("a complex signal")};
     signal = c.Squeeze(signal, {2});
   }
-  if (window == nullptr) window = c.Op("full", {c.Number(1, signal)}, {{"shape", ir::AttrValue::List{length}}});
-  // Relay's has (batch, frequencies, frames, parts).
-  Operand y = c.Op(
-      "stft", {signal, c.Cast(window, c.DTypeOf(signal))},
-      {{"n_fft", length}, {"hop_length", (*step)[0]}, {"win_length", length}, {"onesided", c.Int("onesided", 1) != 0}});
-  constexpr int64_t kFramesFirst[] = {0, 2, 1, 3};
-  return {c.Transpose(y, kFramesFirst)};
+  Operand frames = importing::Frames(c, signal, length, (*step)[0]);
+  if (window != nullptr) frames = c.Mul(frames, c.Cast(window, c.DTypeOf(signal)));
+  if (c.failed()) return {};
+  const importing::Spectrum spectrum =
+      c.Int("onesided", 1) != 0 ? importing::TransformReal(c, frames) : importing::Transform(c, {frames}, false);
+  return {c.Op("stack", {c.emit().Tuple({spectrum.real, spectrum.imaginary})}, {{"axis", -1}})};
 }
 
 Operands MelWeightMatrix(NodeContext& c) {

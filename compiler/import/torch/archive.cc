@@ -97,6 +97,13 @@ std::optional<DataType> ToDataType(int64_t scalar_type) {
   return row == nullptr ? std::nullopt : row->dtype;
 }
 
+std::optional<DataType> ToPartDType(int64_t scalar_type) {
+  if (scalar_type == 9) return kFloat16;
+  if (scalar_type == 10) return kFloat32;
+  if (scalar_type == 11) return kFloat64;
+  return std::nullopt;
+}
+
 std::string ScalarTypeName(int64_t scalar_type) {
   const ScalarTypeRow* row = FindRow(scalar_type);
   return row == nullptr ? absl::StrCat("scalar type ", scalar_type) : std::string(row->name);
@@ -196,7 +203,8 @@ absl::StatusOr<Literal> Archive::Tensor(std::string_view name) const {
   if (tensor.is_pickled) {
     return absl::UnimplementedError(absl::StrCat("tensor `", Abseil(name), "` is pickled, not raw elements"));
   }
-  std::optional<DataType> dtype = ToDataType(tensor.meta.scalar_type);
+  const std::optional<DataType> part = ToPartDType(tensor.meta.scalar_type);
+  const std::optional<DataType> dtype = part ? part : ToDataType(tensor.meta.scalar_type);
   if (!dtype) {
     return absl::UnimplementedError(absl::StrCat("tensor `", Abseil(name), "` is of dtype ",
                                                  ScalarTypeName(tensor.meta.scalar_type), ", which Relay has not"));
@@ -204,6 +212,15 @@ absl::StatusOr<Literal> Archive::Tensor(std::string_view name) const {
   std::optional<Shape> shape = NumbersOf(tensor.meta.sizes), strides = NumbersOf(tensor.meta.strides);
   if (!shape || shape->size() > 64) return malformed("its shape is malformed");
   if (!strides || strides->size() != shape->size()) return malformed("its strides are malformed");
+  int64_t offset = tensor.meta.offset.number.value_or(0);
+  if (part) {
+    for (int64_t& stride : *strides) {
+      if (__builtin_mul_overflow(stride, 2, &stride)) return malformed("its strides are too large");
+    }
+    if (__builtin_mul_overflow(offset, 2, &offset)) return malformed("its offset is too large");
+    shape->push_back(2);
+    strides->push_back(1);
+  }
   std::optional<int64_t> count = NumElements(*shape);
   int64_t bytes = 0;
   if (!count || __builtin_mul_overflow(*count, dtype->bytes(), &bytes)) return malformed("it is too large");
@@ -214,7 +231,6 @@ absl::StatusOr<Literal> Archive::Tensor(std::string_view name) const {
   std::shared_ptr<const void> owner = unpacked.empty() ? file_.owner : nullptr;
   size_t size = static_cast<size_t>(dtype->bytes());
   std::optional<int64_t> reach = *count == 0 ? 0 : Reach(*shape, *strides);
-  int64_t offset = tensor.meta.offset.number.value_or(0);
   int64_t available = static_cast<int64_t>(storage.size() / size);
   if (!reach || offset < 0 || offset > available || *reach > available - offset) {
     return malformed(absl::StrCat("its elements lie behind the end of `", tensor.path, "`"));

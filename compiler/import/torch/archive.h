@@ -21,8 +21,10 @@
 
 namespace rvm::torch {
 
-// Returns the dtype of that ScalarType; nullopt: ours has no complex numbers and no floats of 8 bits.
+// Returns the dtype of that ScalarType; nullopt if Relay has none.
 std::optional<DataType> ToDataType(int64_t scalar_type);
+// Returns the dtype of the two parts of complex numbers of that ScalarType; nullopt for others.
+std::optional<DataType> ToPartDType(int64_t scalar_type);
 // "complex64", "float8_e5m2"; "scalar type 99" where nobody knows it.
 std::string ScalarTypeName(int64_t scalar_type);
 
@@ -35,8 +37,9 @@ class Archive {
   const Program& program() const { return *program_; }
   // Returns true for a TorchScript file.
   bool is_script() const { return is_script_; }
-  // Returns the value of a parameter, buffer or constant. A tensor that lies aligned and dense in a file that somebody
-  // owns is a view of it, others are copies. kNotFound: no such tensor; kUnimplemented: its dtype.
+  // Returns the value of a parameter, buffer or constant; of a complex one the parts, along a last axis. A tensor that
+  // lies aligned and dense in a file that somebody owns is a view of it, others are copies. kNotFound: no such tensor;
+  // kUnimplemented: its dtype.
   absl::StatusOr<Literal> Tensor(std::string_view name) const;
   // Equal for tensors that are the same elements of the same storage; "" if there is no such tensor.
   std::string PlaceOf(std::string_view name) const;

@@ -152,6 +152,10 @@ Operand Importer::Value(const Argument& argument, const Scope& scope) {
     }
     case ArgumentKind::kInt: return emit_.Integer(argument.integer);
     case ArgumentKind::kFloat: return emit_.Number(argument.number, kFloat64);
+    case ArgumentKind::kComplex: {
+      Operand real = emit_.Number(argument.number, kFloat64);
+      return emit_.Tuple({real, emit_.Number(argument.imaginary, kFloat64)});
+    }
     case ArgumentKind::kBool: return emit_.Constant(Literal::ScalarInt(kBool, argument.integer));
     case ArgumentKind::kNone:
     case ArgumentKind::kString:
@@ -190,17 +194,33 @@ bool GivesItsInput(const Node& node, std::string_view base, const Operands& resu
 
 }  // namespace
 
-Operands Importer::Convert(const Node& node, Scope& scope) {
-  OperatorName name = Split(node.target);
+const OperatorRow* Importer::RowOf(const Node& node, Scope& scope) {
+  const OperatorName name = Split(node.target);
   const OperatorRow* row = FindRow(name.base);
-  bool has_out = node.Find("out") != nullptr || name.overload == "out";
+  const bool has_out = node.Find("out") != nullptr || name.overload == "out";
   if (row == nullptr || has_out) {
     emit_.Fail(absl::UnimplementedError(
         program_.is_traced && name.base.find('.') == std::string::npos
             ? "this operator is not supported; `exported.run_decompositions()` may give a program without it"
             : "this operator is not supported"));
-    return {};
+    return nullptr;
   }
+  const std::vector<const Argument*> outputs = OutputsOf(node);
+  auto meta = outputs.empty() ? scope.graph->tensors.end() : scope.graph->tensors.find(outputs[0]->text);
+  const bool gives_complex = meta != scope.graph->tensors.end() && ToPartDType(meta->second.scalar_type);
+  const bool has_complex = !NodeContext(*this, node, scope, *row, name.overload).ComplexInputs().empty();
+  const OperatorRow* complex = has_complex || gives_complex ? FindComplexRow(node) : nullptr;
+  if (has_complex && complex == nullptr) {
+    emit_.Fail(absl::UnimplementedError("this operator on complex numbers is not supported"));
+    return nullptr;
+  }
+  return complex != nullptr ? complex : row;
+}
+
+Operands Importer::Convert(const Node& node, Scope& scope) {
+  OperatorName name = Split(node.target);
+  const OperatorRow* row = RowOf(node, scope);
+  if (row == nullptr) return {};
   bool is_complete = true;
   for (const auto& [input, argument] : node.inputs) {
     ForEachName(argument, [&](const std::string& used) {
@@ -229,7 +249,14 @@ Operands Importer::Convert(const Node& node, Scope& scope) {
     // The tensor keeps its type, and has the result as its value from now on.
     const std::string& target = node.inputs[0].second.text;
     Operand self = context.In(node.inputs[0].second);
-    Operand value = context.BroadcastTo(context.Cast(results[0], context.DTypeOf(self)), context.DimsOf(self));
+    auto fitted = [&](Operand from, Operand like) {
+      return context.BroadcastTo(context.Cast(from, context.DTypeOf(like)), context.DimsOf(like));
+    };
+    auto fitted_part = [&](bool is_imaginary) {
+      return fitted(PartOf(context, results[0], is_imaginary), PartOf(context, self, is_imaginary));
+    };
+    Operand value =
+        IsComplex(self) ? MakeComplex(context, fitted_part(false), fitted_part(true)) : fitted(results[0], self);
     if (emit_.failed()) return {};
     Write(target, value, scope);
     if (node.outputs[0].text != target) scope.same[node.outputs[0].text] = target;
@@ -248,7 +275,19 @@ Operand Importer::Completed(Operand result, const Argument& output, const Scope&
   auto found = scope.graph->tensors.find(output.text);
   if (found == scope.graph->tensors.end()) return result;
   const TensorMeta& meta = found->second;
-  if (std::optional<DataType> dtype = ToDataType(meta.scalar_type)) result = Steps(emit_).Cast(result, *dtype);
+  if (IsComplex(result)) {
+    Steps steps(emit_);
+    auto part = [&](bool is_imaginary) {
+      Operand value = PartOf(steps, result, is_imaginary);
+      return CompletedTensor(value, meta, ToPartDType(meta.scalar_type).value_or(emit_.DTypeOf(value)));
+    };
+    return MakeComplex(steps, part(false), part(true));
+  }
+  return CompletedTensor(result, meta, ToDataType(meta.scalar_type).value_or(emit_.DTypeOf(result)));
+}
+
+Operand Importer::CompletedTensor(Operand result, const TensorMeta& meta, DataType dtype) {
+  result = Steps(emit_).Cast(result, dtype);
   Dims dims = emit_.DimsOf(result);
   if (dims.size() != meta.sizes.size() || emit_.failed()) return result;
   bool changes = false, all_named = true;
@@ -355,6 +394,8 @@ Operands Importer::Outputs(const Scope& scope, ImportedModel& result) {
   absl::flat_hash_set<std::string> done;
   auto use = [&](const Argument& argument) {
     Operand operand = Value(argument, scope);
+    Steps steps(emit_);
+    if (IsComplex(operand)) operand = ToPairs(steps, operand);
     absl::Status status = emit_.TakeStatus();
     if (!status.ok()) refusals_.Add("an output", absl::StrCat("`", argument.text, "`"), status);
     return operand;
@@ -418,6 +459,12 @@ absl::StatusOr<ImportedModel> Importer::ImportModel() {
     }
     CheckRanges(scope);
     CheckGuards(scope);
+    Steps steps(emit_);
+    for (const InputSpec* input : param_inputs_) {
+      auto meta = program_.graph->tensors.find(input->arg.text);
+      const bool is_complex = meta != program_.graph->tensors.end() && ToPartDType(meta->second.scalar_type);
+      if (is_complex) scope.values[input->arg.text] = FromPairs(steps, scope.values[input->arg.text]);
+    }
     ImportNodes(*program_.graph, scope);
     Operands results = Outputs(scope, result);
     CheckAssertions(results);

@@ -6,6 +6,7 @@
 #define RVM_COMPILER_IMPORT_TORCH_IMPORTER_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -42,6 +43,15 @@ struct OperatorRow {
 };
 inline constexpr bool kView = true;
 
+// ---- complex numbers: a tuple of their real and imaginary parts, tensors of one type
+bool IsComplex(Operand x);
+Operand MakeComplex(Steps& c, Operand real, Operand imaginary);
+// Returns the real part, or the imaginary one; of a real tensor itself, and zeros.
+Operand PartOf(Steps& c, Operand x, bool is_imaginary);
+// Returns the complex numbers whose parts lie along the last axis, and the other way around.
+Operand FromPairs(Steps& c, Operand pairs);
+Operand ToPairs(Steps& c, Operand x);
+
 // Returns whether an operator writes to its first argument: "torch.ops.aten.add_.Tensor".
 bool Writes(std::string_view target);
 // Returns the row of the node's operator; null if there is none.
@@ -54,6 +64,8 @@ enum class Memory : uint8_t { kShared, kCopied, kUnknown };
 Memory MemoryOf(const Node& node, const Graph& graph);
 // Returns the outputs of the node, those of lists one by one.
 std::vector<const Argument*> OutputsOf(const Node& node);
+// Returns what the node's operator does to complex numbers, or makes them of; null if it is not known.
+const OperatorRow* FindComplexRow(const Node& node);
 // Returns the operators that can be imported, by family: one file each, with a table at its end.
 std::span<const std::span<const OperatorRow>> OperatorFamilies();
 
@@ -61,6 +73,9 @@ namespace convert {
 
 // Refuses an operator with another way out, which the row says.
 Operands Refused(NodeContext& c);
+
+// Operators on complex numbers.
+std::span<const OperatorRow> ComplexOperators();
 
 #define RVM_FAMILY(name) std::span<const OperatorRow> name();
 #include "compiler/import/torch/families.def"
@@ -134,6 +149,15 @@ class NodeContext : public Steps {
   // Returns the dtype that the file says output `i` has; nullopt if it is no tensor, or of a dtype that Relay has not.
   std::optional<DataType> OutputDType(size_t i) const;
 
+  // Returns the numbers of the complex ones among the tensors and complex numbers of the arguments, in their order.
+  std::vector<size_t> ComplexInputs();
+  // Converts the node as one of real numbers, with `real(x, i)` as its tensor `i` in place of x, in their order.
+  // Numbers become zero if `drops_numbers`.
+  Operands ByReals(const std::function<Operand(Operand x, size_t i)>& real, bool drops_numbers = false);
+
+  // Returns the dtype that the file says the parts of output `i` have; nullopt if it is not complex.
+  std::optional<DataType> OutputPartDType(size_t i) const;
+
   // Returns a key for the random numbers of this node alone, split off that of @main's argument `seed`.
   Operand Key();
 
@@ -192,11 +216,14 @@ class Importer final : public importing::Frame {
   void ImportNodes(const Graph& graph, Scope& scope);
   void ImportNode(const Node& node, Scope& scope);
   Operands Convert(const Node& node, Scope& scope);
+  // Returns the converter of the node; null, and a mistake, if there is none.
+  const OperatorRow* RowOf(const Node& node, Scope& scope);
   void CheckWrite(const Node& node, Scope& scope);
   // Gives a tensor another value, and so the tensors that share memory with it.
   void Write(const std::string& name, Operand value, Scope& scope);
   Operand WithPart(const Scope::View& view, Operand value, Scope& scope);
   Operand Completed(Operand result, const Argument& output, const Scope& scope);
+  Operand CompletedTensor(Operand result, const TensorMeta& meta, DataType dtype);
   bool IsNamed(const Dim& dim) const;
   bool IsInferred(Operand operand, const Dims& dims);
   Operands Body(const Graph& graph, const Operands& inputs, bool is_block);

@@ -1,5 +1,7 @@
 // The inputs of an exported program: parameters with symbolic extents, weights, state. checks.cc has their checks.
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +19,22 @@
 namespace rvm::torch {
 
 using importing::Expression;
+
+namespace {
+
+// Returns the elements `index` of the last axis, of extent 2.
+Literal PartOfPairs(const Literal& pairs, int64_t index) {
+  Shape shape = pairs.shape();
+  shape.pop_back();
+  const auto size = static_cast<size_t>(pairs.dtype().bytes());
+  std::vector<std::byte> part(static_cast<size_t>(pairs.num_elements() / 2) * size);
+  for (size_t i = 0; i * size < part.size(); ++i) {
+    std::memcpy(&part[i * size], pairs.data() + (2 * i + static_cast<size_t>(index)) * size, size);
+  }
+  return Literal::FromBytes(pairs.dtype(), std::move(shape), part);
+}
+
+}  // namespace
 
 std::string PlainSymbol(std::string_view extent) {
   std::optional<Expression> expression = importing::ParseExpression(extent, importing::Syntax::kSympy);
@@ -82,7 +100,14 @@ Operand Importer::Weight(const InputSpec& input) {
   auto known = place.empty() ? weight_at_.end() : weight_at_.find(place);
   if (known != weight_at_.end()) return known->second;
   absl::StatusOr<Literal> literal = archive_.Tensor(input.target);
-  if (literal.ok()) return weight_at_[place] = emit_.Constant(*std::move(literal), input.target);
+  if (literal.ok()) {
+    auto meta = program_.graph->tensors.find(input.arg.text);
+    const bool is_complex = meta != program_.graph->tensors.end() && ToPartDType(meta->second.scalar_type);
+    if (!is_complex) return weight_at_[place] = emit_.Constant(*std::move(literal), input.target);
+    Operand real = emit_.Constant(PartOfPairs(*literal, 0), input.target + ".real");
+    Operand imaginary = emit_.Constant(PartOfPairs(*literal, 1), input.target + ".imag");
+    return weight_at_[place] = emit_.Tuple({real, imaginary});
+  }
   refusals_.Add("a weight", absl::StrCat("`", input.target, "`"), literal.status());
   return emit_.Placeholder();
 }
@@ -98,13 +123,15 @@ absl::Status Importer::AddParam(const InputSpec& input) {
       return absl::InvalidArgumentError(absl::StrCat("input `", name, "` has no type, or too many axes"));
     }
     const TensorMeta& meta = found->second;
-    std::optional<DataType> dtype = ToDataType(meta.scalar_type);
+    const std::optional<DataType> part = ToPartDType(meta.scalar_type);
+    const std::optional<DataType> dtype = part ? part : ToDataType(meta.scalar_type);
     if (!dtype) {
       return absl::UnimplementedError(
           absl::StrCat("input `", name, "` is of dtype ", ScalarTypeName(meta.scalar_type), ", which Relay has not"));
     }
     Dims dims;
     for (size_t i = 0; i < meta.sizes.size(); ++i) dims.push_back(DimOf(meta.sizes[i], name, i));
+    if (part) dims.emplace_back(2);
     type = emit_.TensorType(std::move(dims), *dtype);
   }
   Frame::AddParam(name, type);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,7 +24,10 @@ NodeContext::NodeContext(Importer& importer, const Node& node, Scope& scope, con
 Operand NodeContext::In(const Argument& argument) {
   Operand value = importer_.Value(argument, scope_);
   // Numbers of a graph are tensors of rank 0 here; they take part in arithmetic as Python's numbers do.
-  if (argument.kind != ArgumentKind::kTensor) numbers_.insert(value);
+  if (argument.kind != ArgumentKind::kTensor) {
+    numbers_.insert(value);
+    numbers_.insert(value->fields.begin(), value->fields.end());
+  }
   return value;
 }
 
@@ -149,6 +153,12 @@ std::optional<DataType> NodeContext::OutputDType(size_t i) const {
   return found == scope_.graph->tensors.end() ? std::nullopt : ToDataType(found->second.scalar_type);
 }
 
+std::optional<DataType> NodeContext::OutputPartDType(size_t i) const {
+  if (i >= node_.outputs.size()) return std::nullopt;
+  auto found = scope_.graph->tensors.find(node_.outputs[i].text);
+  return found == scope_.graph->tensors.end() ? std::nullopt : ToPartDType(found->second.scalar_type);
+}
+
 bool NodeContext::IsDense(std::string_view name) const {
   const Argument* argument = Find(name);
   auto found = argument == nullptr ? scope_.graph->tensors.end() : scope_.graph->tensors.find(argument->text);
@@ -163,6 +173,47 @@ bool NodeContext::WantsOutput(size_t i) const {
 void NodeContext::Assert(Operand condition, std::string what) {
   if (failed() || (condition->constant && condition->constant->IntAt(0) != 0)) return;
   importer_.assertions_.push_back({condition, std::move(what)});
+}
+
+// ---- complex numbers
+
+std::vector<size_t> NodeContext::ComplexInputs() {
+  std::vector<size_t> complex;
+  size_t count = 0;
+  auto look = [&](const Argument& argument) {
+    const bool is_number = argument.kind == ArgumentKind::kComplex;
+    if (!is_number && argument.kind != ArgumentKind::kTensor) return;
+    auto found = is_number ? scope_.values.end() : scope_.values.find(scope_.Canonical(argument.text));
+    if (is_number || (found != scope_.values.end() && IsComplex(found->second))) complex.push_back(count);
+    ++count;
+  };
+  for (const auto& [name, argument] : node_.inputs) {
+    look(argument);
+    for (const Argument& element : argument.list) look(element);
+  }
+  return complex;
+}
+
+Operands NodeContext::ByReals(const std::function<Operand(Operand, size_t)>& real, bool drops_numbers) {
+  Node other = node_;
+  size_t count = 0;
+  auto replace = [&](Argument& argument) {
+    const bool is_tensor = argument.kind == ArgumentKind::kTensor || argument.kind == ArgumentKind::kComplex;
+    if (!is_tensor) return;
+    Operand part = real(In(argument), count);
+    argument = {.kind = ArgumentKind::kTensor, .text = absl::StrCat("(argument ", count++, ")")};
+    scope_.values[argument.text] = part;
+  };
+  for (auto& [name, argument] : other.inputs) {
+    const bool is_number = argument.kind == ArgumentKind::kInt || argument.kind == ArgumentKind::kFloat;
+    if (drops_numbers && is_number && (name == "self" || name == "other")) argument = {.kind = ArgumentKind::kInt};
+    replace(argument);
+    for (Argument& element : argument.list) replace(element);
+  }
+  if (failed()) return {};
+  const OperatorRow* row = FindRow(other);
+  NodeContext context(importer_, other, scope_, *row, overload_);
+  return row->convert(context);
 }
 
 // ---- subgraphs

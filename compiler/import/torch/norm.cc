@@ -147,7 +147,7 @@ Operand NormByOperator(NodeContext& c, std::string_view op, Operand x, ir::Attrs
   if (c.failed() || wants_statistics || c.RankOf(x) < 3 || dtype != Precision(dtype)) return nullptr;
   const std::optional<int64_t> channels = c.ExtentOf(x, 1).AsConst();
   if (!channels) return nullptr;
-  // Where there is none the operator takes one that it does not read.
+  // A missing one is a vector that the operator does not read.
   auto vector = [&](const char* name) {
     return c.Has(name) ? c.Cast(c.In(name), dtype) : c.emit().Constant(Literal::Full(dtype, {*channels}, 0));
   };

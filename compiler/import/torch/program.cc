@@ -158,6 +158,14 @@ class Reader {
       if (!number) return Malformed("number");
       result.kind = ArgumentKind::kFloat;
       result.number = *number;
+    } else if (tag == "as_complex") {
+      const JsonValue *real = value.Find("real"), *imaginary = value.Find("imag");
+      std::optional<double> parts[] = {real == nullptr ? std::nullopt : NumberOf(*real),
+                                       imaginary == nullptr ? std::nullopt : NumberOf(*imaginary)};
+      if (!parts[0] || !parts[1]) return Malformed("complex number");
+      result.kind = ArgumentKind::kComplex;
+      result.number = *parts[0];
+      result.imaginary = *parts[1];
     } else if (tag == "as_bool") {
       if (value.AsBool() == nullptr) return Malformed("truth");
       result.kind = ArgumentKind::kBool;

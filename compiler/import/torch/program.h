@@ -28,6 +28,7 @@ enum class ArgumentKind : uint8_t {
   kSymbol,  // an integer, number or truth that only the running program knows; `text` names it
   kInt,
   kFloat,
+  kComplex,  // `number` and `imaginary`
   kBool,
   kString,
   kDType,  // `integer` is a ScalarType
@@ -39,7 +40,7 @@ enum class ArgumentKind : uint8_t {
 struct Argument {
   ArgumentKind kind = ArgumentKind::kNone;
   int64_t integer = 0;
-  double number = 0;
+  double number = 0, imaginary = 0;
   std::string text;
   std::vector<Argument> list;
   const Graph* graph = nullptr;

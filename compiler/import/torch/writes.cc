@@ -22,6 +22,8 @@ constexpr const char* kSharedMemory =
 
 // The name of a written value while the tensor that it is a part of is computed.
 constexpr const char* kWritten = "(written)";
+// The name of a part of a complex tensor meanwhile.
+constexpr const char* kPart = "(part)";
 
 bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> names) {
   return std::ranges::find(names, name) != names.end();
@@ -141,8 +143,10 @@ void Importer::Write(const std::string& name, Operand value, Scope& scope) {
     const std::vector<const Argument*> outputs = OutputsOf(*node);
     auto is_old = [&](const Argument* output) { return output->IsValue() && !done.contains(output->text); };
     if (scope.Root(node->inputs[0].second.text) != written || std::ranges::none_of(outputs, is_old)) continue;
-    NodeContext context(*this, *node, scope, *FindRow(*node), "");
-    const Operands results = FindRow(*node)->convert(context);
+    const OperatorRow* row = RowOf(*node, scope);
+    if (row == nullptr) return;
+    NodeContext context(*this, *node, scope, *row, "");
+    const Operands results = row->convert(context);
     for (size_t i = 0; i < outputs.size() && i < results.size() && !emit_.failed(); ++i) {
       if (is_old(outputs[i])) scope.values[outputs[i]->text] = Completed(results[i], *outputs[i], scope);
     }
@@ -155,9 +159,20 @@ Operand Importer::WithPart(const Scope::View& view, Operand value, Scope& scope)
   const Node& node = *view.node;
   const OperatorRow& row = *FindRow(node);
   const std::string_view op = row.name;
-  scope.values[kWritten] = value;
   NodeContext context(*this, node, scope, row, "");
   Operand whole = context.In(node.inputs[0].second);
+  if (IsComplex(whole) != IsComplex(value)) return nullptr;  // one views a part of the other
+  if (IsComplex(whole)) {
+    Node of_part = node;
+    of_part.inputs[0].second = Named(kPart);
+    auto with_part = [&](bool is_imaginary) {
+      scope.values[kPart] = PartOf(context, whole, is_imaginary);
+      return WithPart({&of_part, view.output}, PartOf(context, value, is_imaginary), scope);
+    };
+    Operand real = with_part(false), imaginary = real == nullptr ? nullptr : with_part(true);
+    return imaginary == nullptr ? nullptr : MakeComplex(context, real, imaginary);
+  }
+  scope.values[kWritten] = value;
   auto by = [&](const Node& other) -> Operand {
     const OperatorRow* inverse = FindRow(other);
     NodeContext c(*this, other, scope, *inverse, "");
