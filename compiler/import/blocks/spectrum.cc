@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -105,8 +106,7 @@ Spectrum ByFactors(Steps& c, const Spectrum& x, int64_t a, int64_t b, bool inver
   Operand cosine = Constant(c, cosines, {b, a}, dtype), sine = Constant(c, sines, {b, a}, dtype);
   Operand real = c.Sub(c.Mul(inner.real, cosine), c.Mul(inner.imaginary, sine));
   Operand imaginary = c.Add(c.Mul(inner.real, sine), c.Mul(inner.imaginary, cosine));
-  const Spectrum outer =
-      TransformKnown(c, {SwapLast(c, real), SwapLast(c, imaginary)}, b, inverse);  // (..., k1, k2)
+  const Spectrum outer = TransformKnown(c, {SwapLast(c, real), SwapLast(c, imaginary)}, b, inverse);  // (..., k1, k2)
   return OfParts(outer, [&](Operand part) { return c.Reshape(SwapLast(c, part), dims); });
 }
 
@@ -151,7 +151,7 @@ Operand InverseOfReal(Steps& c, const Spectrum& x, int64_t n) {
     Operand rest = c.Op("reverse", {c.SliceAxis(part, last, 1, 1 + n - kept)}, {{"axis", last}});
     return c.Concatenate({part, negates ? c.Op("negative", {rest}) : rest}, last);
   };
-  // Those of 0 and of n / 2 are real: what is imaginary of them does not count.
+  // The frequencies 0 and n / 2 are real: their imaginary parts do not count.
   Spectrum whole = Transform(c, {mirrored(x.real, false), mirrored(x.imaginary, true)}, true);
   return whole.real;
 }

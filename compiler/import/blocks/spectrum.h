@@ -1,4 +1,5 @@
-// Fourier transforms in importers of all formats: as products with matrices of roots of unity, for extents that are known.
+// Fourier transforms in importers of all formats: as products with matrices of roots of unity, for extents that are
+// known.
 #ifndef RVM_COMPILER_IMPORT_BLOCKS_SPECTRUM_H_
 #define RVM_COMPILER_IMPORT_BLOCKS_SPECTRUM_H_
 

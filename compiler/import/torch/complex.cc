@@ -1,5 +1,5 @@
-// Complex numbers. Relay has none: a complex tensor is a tuple of two tensors of real numbers, and what an operator does
-// to it is made of what operators do to these.
+// Complex numbers. Relay has none: a complex tensor is a tuple of two tensors of real numbers, and what an operator
+// does to it is made of what operators do to these.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -43,9 +43,7 @@ struct Complex {
   Term re, im;
 };
 
-Complex operator*(const Complex& a, const Complex& b) {
-  return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-}
+Complex operator*(const Complex& a, const Complex& b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
 
 Operands Result(NodeContext& c, const Complex& z) { return {MakeComplex(c, z.re, z.im)}; }
 
@@ -80,8 +78,8 @@ Operands BySums(NodeContext& c) {
   auto part = [&](bool is_imaginary) {
     return c.ByReals(
         [&](Operand x, size_t) {
-          const bool is_part = IsComplex(x) || (c.row().variant == kIndexed ? c.DTypeOf(x).is_float()
-                                                                            : !c.DTypeOf(x).is_bool());
+          const bool is_part =
+              IsComplex(x) || (c.row().variant == kIndexed ? c.DTypeOf(x).is_float() : !c.DTypeOf(x).is_bool());
           return is_part ? PartOf(c, x, is_imaginary) : x;
         },
         is_imaginary);

@@ -1,5 +1,6 @@
 #include "compiler/import/torch/spectrum.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <numbers>
@@ -49,9 +50,9 @@ Operand Fitted(NodeContext& c, Operand x, int64_t n) {
   return importing::PadBy(c, x, 0, widths);
 }
 
-// What a node of torch.fft transforms, and how.
+// The transforms of a node of torch.fft.
 struct Transformed {
-  std::vector<int64_t> axes;            // the last one is that of real numbers
+  std::vector<int64_t> axes;                    // the last one is that of real numbers
   std::vector<std::optional<int64_t>> lengths;  // by axis
   bool is_inverse = false, gives_half = false, takes_half = false;
   Norm norm = Norm::kNone;
@@ -128,7 +129,8 @@ double WindowAt(NodeContext& c, std::string_view name, double i, double n) {
 
 Operands Window(NodeContext& c) {
   const int64_t length = c.Int("window_length", 0);
-  if (c.failed() || length < 0 || length > (int64_t{1} << 24)) return {c.failed() ? nullptr : c.Fail("its length is out of range")};
+  if (c.failed() || length < 0 || length > (int64_t{1} << 24))
+    return {c.failed() ? nullptr : c.Fail("its length is out of range")};
   const bool is_periodic = c.Bool("periodic", true);
   std::vector<double> values;
   for (int64_t i = 0; i < length; ++i) {
@@ -174,9 +176,10 @@ Operands Shift(NodeContext& c) {
 // The window of a frame: of `win_length`, in the middle of `n_fft`.
 Operand FrameWindow(NodeContext& c, int64_t size, DataType dtype) {
   const int64_t length = c.Int("win_length", size);
-  Operand window = c.Has("window") ? c.Cast(c.In("window"), dtype)
-                                   : c.emit().Constant(Literal::Full(dtype, {length}, 1));
-  if (c.failed() || length > size || length < 1) return c.failed() ? window : c.Fail("its window is longer than a frame");
+  Operand window =
+      c.Has("window") ? c.Cast(c.In("window"), dtype) : c.emit().Constant(Literal::Full(dtype, {length}, 1));
+  if (c.failed() || length > size || length < 1)
+    return c.failed() ? window : c.Fail("its window is longer than a frame");
   const int64_t before = (size - length) / 2;
   return length == size ? window : importing::PadBy(c, window, 0, {Dim(before), Dim(size - length - before)});
 }
@@ -211,7 +214,8 @@ Operands MakePolar(NodeContext& c) {
 
 Operands ViewAsComplex(NodeContext& c) {
   Operand x = c.In("self");
-  if (c.failed() || c.ExtentOf(x, -1) != Dim(2)) return {c.failed() ? nullptr : c.Fail("its last axis is not of 2 parts")};
+  if (c.failed() || c.ExtentOf(x, -1) != Dim(2))
+    return {c.failed() ? nullptr : c.Fail("its last axis is not of 2 parts")};
   return {FromPairs(c, x)};
 }
 
