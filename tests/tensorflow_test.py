@@ -70,7 +70,7 @@ X = node("x", "Placeholder", dtype=FLOAT, shape=SHAPE)
 class Models(relayvm.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.models = {**models(), **models("states"), **models("signatures"), **models("captured")}
+        cls.models = {**models(), **models("states"), **models("signatures"), **models("captured"), **models("spectra")}
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -147,6 +147,10 @@ class Models(relayvm.TestCase):
         index = "variables/variables.index"
         content = bytes(self.models["captured"]["file"][index]).replace(b"_CHECKPOINTABLE", b"_CHECKPOINTABLF")
         self.fails(self.unpack("captured", **{index: content}), "has no value: the checkpoint has no")
+
+    def test_transforms_and_complex_numbers(self):
+        self.equals("spectra", "--target", "portable")
+        self.equals("spectra")
 
     def test_levels(self):
         for options in (["-O0"], ["--target", "portable"]):

@@ -467,7 +467,7 @@ class Coverage(relayvm.TestCase):
         for file in os.listdir(folder):
             if file.endswith(".cc"):
                 with open(os.path.join(folder, file), encoding="utf-8") as text:
-                    imported |= set(re.findall(r'^    (?:Moves\()?\{?"([A-Z][A-Z0-9_]+)", ', text.read(), re.MULTILINE))
+                    imported |= set(re.findall(r'^    (?:Moves\(|OfComplex\()?\{?"([A-Z][A-Z0-9_]+)", ', text.read(), re.MULTILINE))
         with open(os.path.join(relayvm.ROOT, "docs/tflite.md"), encoding="utf-8") as text:
             rows = re.findall(r"^\|.*", text.read().split("## What is refused")[1].split("\n## ")[0], re.MULTILINE)
         refused = set(re.findall(r"`([A-Z][A-Z0-9_]+)`", "\n".join(rows)))

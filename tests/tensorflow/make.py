@@ -5,7 +5,7 @@
 Needs tensorflow-cpu (2.21.0 with Keras 3.15.1 made those that are committed), which no test needs. models.npz.xz has for each model
 `NAME|file|PATH`, the bytes of its files, `NAME|in|N` and `NAME|out|N`, its inputs and outputs. states.npz.xz has those that change their
 variables: input N is that of run N, `NAME|out|N.K` output K of it. signatures.npz.xz has one of several signatures: input `N.SIGNATURE` is
-that of call N, which calls this signature, and `NAME|out|N.OUTPUT` an output. captured.npz.xz is as models.npz.xz.
+that of call N, which calls this signature, and `NAME|out|N.OUTPUT` an output. captured.npz.xz and spectra.npz.xz are as models.npz.xz.
 """
 
 import io
@@ -17,6 +17,7 @@ import live  # sets what TensorFlow prints
 
 import networks
 import numpy as np
+import spectra
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 from captured import GIVEN, Wrapped
 from signatures import CALLS, Coder
@@ -74,6 +75,15 @@ def captured():
     return arrays
 
 
+def transforms():
+    arrays = {}
+    with tempfile.TemporaryDirectory() as folder:
+        outputs = live.save("functions", spectra.spectra, spectra.GIVEN, folder)
+        outputs = [outputs[k] for k in sorted(range(len(outputs)), key=str)]  # the names of results sort as texts
+        store(arrays, "spectra", folder, spectra.GIVEN, spectra.pairs(outputs))
+    return arrays
+
+
 def write(name, arrays):
     content = io.BytesIO()
     np.savez(content, **arrays)
@@ -104,6 +114,7 @@ def main():
     write("states", states())
     write("signatures", signatures())
     write("captured", captured())
+    write("spectra", transforms())
 
 
 if __name__ == "__main__":

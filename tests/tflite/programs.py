@@ -304,3 +304,25 @@ def detection_by_class(random):
     return detection(random, True)
 
 
+
+
+@program
+def spectrogram(random):
+    """Frames of a signal, whose spectrum is squeezed and turned before its lengths and parts are taken."""
+    model = Model()
+    g = model.main
+    frames, n = 5, 16
+    x = g.input([frames, 1, 10])
+    lengths = g.constant(np.int32([1, n]))
+    spectrum, rows, turned = g.tensor([frames, 1, n // 2 + 1], "complex64"), g.tensor([frames, n // 2 + 1], "complex64"), g.tensor([n // 2 + 1, frames], "complex64")
+    g.node("RFFT2D", [x, lengths], [spectrum], options("Rfft2d"))
+    g.node("RESHAPE", [spectrum, g.constant(np.int32([frames, n // 2 + 1]))], [rows], options("Reshape", newShape=[frames, n // 2 + 1]))
+    g.node("TRANSPOSE", [rows, g.constant(np.int32([1, 0]))], [turned], options("Transpose"))
+    g.node("COMPLEX_ABS", [turned], [g.output([n // 2 + 1, frames])])
+    g.node("REAL", [rows], [g.output([frames, n // 2 + 1])])
+    g.node("IMAG", [rows], [g.output([frames, n // 2 + 1])])
+    image = g.input([2, 8, 16])
+    plane = g.tensor([2, 8, 9], "complex64")
+    g.node("RFFT2D", [image, g.constant(np.int32([8, 16]))], [plane], options("Rfft2d"))
+    g.node("COMPLEX_ABS", [plane], [g.output([2, 8, 9])])
+    return model.bytes(), [[floats(random, frames, 1, 10), floats(random, 2, 8, 16)]]

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/literal.h"
+#include "compiler/import/blocks/moves.h"
 #include "compiler/import/blocks/windows.h"
 
 namespace rvm::importing {
@@ -129,6 +130,18 @@ Spectrum TransformKnown(Steps& c, const Spectrum& x, int64_t n, bool inverse) {
 
 }  // namespace
 
+Operand Fitted(Steps& c, Operand x, int64_t n) {
+  if (x == nullptr) return nullptr;
+  const int64_t last = c.RankOf(x) - 1;
+  const std::optional<int64_t> extent = c.ExtentOf(x, last).AsConst();
+  if (!extent) return c.Unsupported("a length for an extent that is known only when the model runs");
+  if (*extent == n) return x;
+  if (*extent > n) return c.SliceAxis(x, last, 0, n);
+  Dims widths(static_cast<size_t>(2 * c.RankOf(x)), Dim(0));
+  widths.back() = n - *extent;
+  return PadBy(c, x, 0, widths);
+}
+
 Spectrum Transform(Steps& c, const Spectrum& x, bool inverse) {
   const std::optional<int64_t> n = c.ExtentOf(x.real, -1).AsConst();
   if (c.failed()) return {x.real, x.real};
@@ -154,6 +167,16 @@ Operand InverseOfReal(Steps& c, const Spectrum& x, int64_t n) {
   // The frequencies 0 and n / 2 are real: their imaginary parts do not count.
   Spectrum whole = Transform(c, {mirrored(x.real, false), mirrored(x.imaginary, true)}, true);
   return whole.real;
+}
+
+Spectrum TransformAxes(Steps& c, Spectrum x, int64_t axes, bool inverse) {
+  const int64_t last = c.RankOf(x.real) - 1;
+  for (int64_t axis = last; axis > last - axes && !c.failed(); --axis) {
+    x = OfParts(x, [&](Operand part) { return SwapAxes(c, part, axis, last); });
+    x = Transform(c, x, inverse);
+    x = OfParts(x, [&](Operand part) { return SwapAxes(c, part, axis, last); });
+  }
+  return x;
 }
 
 Operand Frames(Steps& c, Operand signal, int64_t size, int64_t hop) {

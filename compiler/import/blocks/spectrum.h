@@ -14,6 +14,8 @@ struct Spectrum {
   Operand real = nullptr, imaginary = nullptr;
 };
 
+// Returns the numbers along the last axis cut to `n`, or with zeros behind them; null for null.
+Operand Fitted(Steps& c, Operand x, int64_t n);
 // Returns the discrete Fourier transform along the last axis: sums over j of x[j] exp(-2 pi i j k / n), or with the
 // other sign for `inverse`, which divides nothing.
 Spectrum Transform(Steps& c, const Spectrum& x, bool inverse);
@@ -21,6 +23,9 @@ Spectrum Transform(Steps& c, const Spectrum& x, bool inverse);
 Spectrum TransformReal(Steps& c, Operand x);
 // Returns the real numbers, `n` of them, of which these are the first frequencies, not divided.
 Operand InverseOfReal(Steps& c, const Spectrum& x, int64_t n);
+
+// Returns the transforms along the last `axes` axes.
+Spectrum TransformAxes(Steps& c, Spectrum x, int64_t axes, bool inverse);
 
 // Returns the frames of signals (batch, time): (batch, frames, size), each `hop` behind the last one.
 Operand Frames(Steps& c, Operand signal, int64_t size, int64_t hop);

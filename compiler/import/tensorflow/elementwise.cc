@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/import/blocks/complex.h"
 #include "compiler/import/random_numbers.h"
 #include "compiler/import/tensorflow/importer.h"
 #include "compiler/import/term.h"
@@ -16,15 +17,31 @@ using importing::Term;
 
 Operands Unary(NodeContext& c) { return {c.Op(c.row().variant, {c.In(0)})}; }
 Operands Binary(NodeContext& c) { return {c.Op(c.row().variant, {c.In(0), c.In(1)})}; }
+Operands Product(NodeContext& c) {
+  if (!importing::HasComplex(c.inputs())) return Binary(c);
+  return {importing::ComplexOf(c, c.In(0)) * importing::ComplexOf(c, c.In(1))};
+}
 // Quotients of integers are rounded towards 0.
 Operands Quotient(NodeContext& c) {
   Operand x = c.In(0);
   if (c.failed()) return {};
   return {c.Op(c.DTypeOf(x).is_float() ? "divide" : "trunc_divide", {x, c.In(1)})};
 }
+// Returns the dtype of the parts of complex numbers that an attribute names; nullopt for others.
+std::optional<DataType> PartTypeAttr(NodeContext& c, std::string_view name) {
+  constexpr uint64_t kComplex64 = 8, kComplex128 = 18;
+  const uint64_t type = c.node().attr(name).Type().value_or(0);
+  if (type == kComplex64) return kFloat32;
+  return type == kComplex128 ? std::optional(kFloat64) : std::nullopt;
+}
 Operands Cast(NodeContext& c) {
-  const DataType dtype = c.TypeAttr("DstT");
   Operand x = c.In(0);
+  if (std::optional<DataType> part = PartTypeAttr(c, "DstT")) {
+    Operand im = importing::PartOf(c, x, true);
+    return {importing::MakeComplex(c, c.Cast(importing::PartOf(c, x, false), *part), c.Cast(im, *part))};
+  }
+  const DataType dtype = c.TypeAttr("DstT");
+  x = importing::PartOf(c, x, false);
   if (c.failed()) return {};
   if (dtype.is_bool() && !c.DTypeOf(x).is_bool()) return {c.Op("not_equal", {x, c.Number(0, x)})};
   return {c.Cast(x, dtype)};
@@ -122,7 +139,7 @@ constexpr OperatorRow kRows[] = {
     {"BitwiseAnd", Binary, "bitwise_and"},
     {"BitwiseOr", Binary, "bitwise_or"},
     {"BitwiseXor", Binary, "bitwise_xor"},
-    {"Cast", Cast},
+    OfComplex("Cast", Cast),
     {"Ceil", Unary, "ceil"},
     {"ClipByValue", ClipByValue},
     {"Cos", Unary, "cos"},
@@ -158,7 +175,7 @@ constexpr OperatorRow kRows[] = {
     {"Maximum", Binary, "maximum"},
     {"Minimum", Binary, "minimum"},
     {"Mod", Binary, "trunc_mod"},
-    {"Mul", Binary, "multiply"},
+    OfComplex("Mul", Product, "multiply"),
     {"MulNoNan", UnlessZero, "multiply"},
     {"Neg", Unary, "negative"},
     {"NotEqual", Binary, "not_equal"},

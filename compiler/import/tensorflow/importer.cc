@@ -18,6 +18,7 @@
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "compiler/import/blocks/complex.h"
 
 namespace rvm::tensorflow {
 namespace {
@@ -201,8 +202,14 @@ Operands Importer::Convert(int32_t number, Scope& scope) {
     inputs.push_back(Value(source, scope));
     if (emit_.failed() || inputs.back() == nullptr || inputs.back()->is_placeholder) return {};
   }
-  NodeContext context(*this, scope, number, *row, std::move(inputs));
-  return row->convert(context);
+  auto convert = [&](Operands of) {
+    NodeContext context(*this, scope, number, *row, std::move(of));
+    return row->convert(context);
+  };
+  if (!importing::HasComplex(inputs) || row->takes_complex) return convert(std::move(inputs));
+  Steps steps(emit_);
+  if (!WorksByParts(node.op)) return {steps.Unsupported("complex numbers")};
+  return importing::ByParts(steps, inputs, convert);
 }
 
 void Importer::ImportNode(int32_t number, Scope& scope) {
@@ -258,6 +265,8 @@ Operands Importer::Outputs(const Entry& entry, Scope& scope) {
   std::vector<Source> wanted;
   for (const Port& port : entry.outputs) wanted.push_back(port.source);
   Operands outputs = Evaluate(scope, wanted, true);
+  Steps steps(emit_);
+  for (Operand& output : outputs) output = importing::IsComplex(output) ? importing::ToPairs(steps, output) : output;
   const absl::Status status = emit_.TakeStatus();
   if (!status.ok()) {
     refusals_.Add("an output", absl::StrCat("`", Abseil(ReadableText(entry.outputs[0].name)), "`"), status);

@@ -37,7 +37,14 @@ struct OperatorRow {
   Operands (*convert)(NodeContext&);
   std::string_view variant = "";  // what a converter of several operators asks for: an operator of Relay, or a mode
   std::string_view outputs = "";  // the names of its outputs where it has several of different names: "values indices"
+  bool takes_complex = false;     // computes with complex numbers
 };
+constexpr OperatorRow OfComplex(std::string_view name, Operands (*convert)(NodeContext&),
+                                std::string_view variant = "") {
+  return {name, convert, variant, "", true};
+}
+// Returns whether the operator does the same to both parts of complex numbers: it moves them, or is linear.
+bool WorksByParts(std::string_view op);
 // The operators that can be imported, by family: one file each, with a table at its end.
 #define RVM_TENSORFLOW_FAMILY(name) std::span<const OperatorRow> name##Operators();
 #include "compiler/import/tensorflow/families.def"

@@ -15,6 +15,7 @@
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "compiler/import/blocks/complex.h"
 #include "compiler/import/tflite/quantised.h"
 
 namespace rvm::tflite {
@@ -244,6 +245,14 @@ Operands Importer::Convert(const Node& node, Scope& scope) {
     inputs.push_back(Value(input, scope));
     if (emit_.failed() || (inputs.back() != nullptr && inputs.back()->is_placeholder)) return {};
   }
+  if (importing::HasComplex(inputs) && (row == nullptr || !row->takes_complex)) {
+    Steps steps(emit_);
+    if (row == nullptr || !row->moves) return {steps.Unsupported("complex numbers")};
+    return importing::ByParts(steps, inputs, [&](Operands parts) {
+      NodeContext context(*this, scope, node, *row, std::move(parts));
+      return row->convert(context);
+    });
+  }
   const bool computes = HasQuantised(node, *scope.graph);
   if (quantised != nullptr && (computes || row == nullptr)) {
     NodeContext context(*this, scope, node, *quantised, std::move(inputs));
@@ -365,7 +374,8 @@ void Importer::AddOutputs(Scope& scope, Operands& outputs, ImportedModel& result
                     status.ok() ? absl::InvalidArgumentError("it is no tensor") : status);
       value = emit_.Placeholder();
     }
-    outputs.push_back(value);
+    Steps steps(emit_);
+    outputs.push_back(importing::IsComplex(value) ? importing::ToPairs(steps, value) : value);
     result.outputs.emplace_back(number < 0 ? "" : NameOf(number));
   }
   for (const Variable& variable : variables_) {

@@ -36,7 +36,12 @@ struct OperatorRow {
   Operands (*convert)(NodeContext&);
   std::string_view variant = "";  // what a converter of several operators asks for: an operator of Relay, or a mode
   bool moves = false;             // elements only, so that those of quantised tensors stay integers
+  bool takes_complex = false;     // computes with complex numbers, of which others that move elements move both parts
 };
+constexpr OperatorRow OfComplex(std::string_view name, Operands (*convert)(NodeContext&),
+                                std::string_view variant = "") {
+  return {name, convert, variant, false, true};
+}
 constexpr OperatorRow Moves(std::string_view name, Operands (*convert)(NodeContext&), std::string_view variant = "") {
   return {name, convert, variant, true};
 }

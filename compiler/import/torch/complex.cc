@@ -1,5 +1,4 @@
-// Complex numbers. Relay has none: a complex tensor is a tuple of two tensors of real numbers, and what an operator
-// does to it is made of what operators do to these.
+// Operators on complex numbers, made of what operators do to their real and imaginary parts.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,48 +12,13 @@
 #include "compiler/import/torch/spectrum.h"
 
 namespace rvm::torch {
-
-bool IsComplex(Operand x) { return x != nullptr && x->fields.size() == 2; }
-
-Operand MakeComplex(Steps& c, Operand real, Operand imaginary) { return c.emit().Tuple({real, imaginary}); }
-
-Operand PartOf(Steps& c, Operand x, bool is_imaginary) {
-  if (IsComplex(x)) return x->fields[is_imaginary ? 1 : 0];
-  return is_imaginary ? c.Op("zeros_like", {x}) : x;
-}
-
-Operand FromPairs(Steps& c, Operand pairs) {
-  const int64_t last = c.RankOf(pairs) - 1;
-  auto part = [&](int64_t i) { return c.Squeeze(c.SliceAxis(pairs, last, i, i + 1), {last}); };
-  return MakeComplex(c, part(0), part(1));
-}
-
-Operand ToPairs(Steps& c, Operand x) {
-  return c.Op("stack", {c.emit().Tuple({PartOf(c, x, false), PartOf(c, x, true)})}, {{"axis", -1}});
-}
-
 namespace convert {
 namespace {
 
+using importing::Complex;
 using importing::Term;
 
-// A complex number of two terms.
-struct Complex {
-  Term re, im;
-};
-
-Complex operator*(const Complex& a, const Complex& b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
-
-Operands Result(NodeContext& c, const Complex& z) { return {MakeComplex(c, z.re, z.im)}; }
-
-Complex InOf(NodeContext& c, const char* name) {
-  Operand x = c.In(name);
-  return {{c, PartOf(c, x, false)}, {c, PartOf(c, x, true)}};
-}
-
-Term Length(const Complex& z) { return Sqrt(z.re * z.re + z.im * z.im); }
-Term Direction(const Complex& z) { return z.im.Apply("atan2", z.re); }
-Complex Polar(const Term& length, const Term& angle) { return {length * Cos(angle), length * Sin(angle)}; }
+Complex InOf(NodeContext& c, const char* name) { return importing::ComplexOf(c, c.In(name)); }
 
 // Operators that do the same to both parts, such as those that move elements. Real tensors among the arguments, such as
 // indices, stay.
@@ -101,8 +65,8 @@ Operands ByProducts(NodeContext& c) {
     });
     return Term(c, c.failed() || results.empty() ? c.emit().Placeholder() : results[0]);
   };
-  if (complex.size() < 2) return Result(c, {product(false, false), product(true, true)});
-  return Result(c, {product(false, false) - product(true, true), product(false, true) + product(true, false)});
+  if (complex.size() < 2) return {Complex{product(false, false), product(true, true)}};
+  return {Complex{product(false, false) - product(true, true), product(false, true) + product(true, false)}};
 }
 
 // Returns both arguments in one dtype, and their quotient.
@@ -114,21 +78,21 @@ Operands Divide(NodeContext& c) {
   a = {{c, parts[0]}, {c, parts[1]}};
   b = {{c, parts[2]}, {c, parts[3]}};
   if (c.failed()) return {};
-  if (!IsComplex(c.In("other"))) return Result(c, {a.re / b.re, a.im / b.re});
+  if (!IsComplex(c.In("other"))) return {Complex{a.re / b.re, a.im / b.re}};
   const Term square = b.re * b.re + b.im * b.im;
   const Complex product = a * Complex{b.re, -b.im};
-  return Result(c, {product.re / square, product.im / square});
+  return {Complex{product.re / square, product.im / square}};
 }
 
 Operands Reciprocal(NodeContext& c) {
   const Complex z = InOf(c, "self");
   const Term square = z.re * z.re + z.im * z.im;
-  return Result(c, {z.re / square, -z.im / square});
+  return {Complex{z.re / square, -z.im / square}};
 }
 
 Operands Square(NodeContext& c) {
   const Complex z = InOf(c, "self");
-  return Result(c, z * z);
+  return {Complex(z * z)};
 }
 
 // Powers of real exponents, by lengths and angles; small integers by products.
@@ -139,44 +103,41 @@ Operands Power(NodeContext& c) {
   if (given->constant && given->constant->num_elements() == 1) {
     const double exponent = given->constant->DoubleAt(0);
     if (exponent == 1) return {c.In("self")};
-    if (exponent == 2) return Result(c, z * z);
-    if (exponent == 3) return Result(c, z * z * z);
+    if (exponent == 2) return {Complex(z * z)};
+    if (exponent == 3) return {Complex(z * z * z)};
   }
   const Term exponent(c, c.Cast(given, c.DTypeOf(z.re)));
-  return Result(c, Polar(Length(z).Apply("power", exponent), Direction(z) * exponent));
+  return {Complex(Polar(Length(z).Apply("power", exponent), Angle(z) * exponent))};
 }
 
 Operands Root(NodeContext& c) {
   const Complex z = InOf(c, "self");
-  return Result(c, Polar(Sqrt(Length(z)), Direction(z) * 0.5));
+  return {Complex(Polar(Sqrt(Length(z)), Angle(z) * 0.5))};
 }
 
 Operands Exponential(NodeContext& c) {
   const Complex z = InOf(c, "self");
-  return Result(c, Polar(Exp(z.re), z.im));
+  return {Complex(Polar(Exp(z.re), z.im))};
 }
 
 Operands Logarithm(NodeContext& c) {
   const Complex z = InOf(c, "self");
-  return Result(c, {Log(Length(z)), Direction(z)});
+  return {Complex{Log(Length(z)), Angle(z)}};
 }
 
 Operands Sign(NodeContext& c) {
   const Complex z = InOf(c, "self");
   const Term length = Length(z), divisor = Select(length == 0, 1, length);
-  return Result(c, {z.re / divisor, z.im / divisor});
+  return {Complex{z.re / divisor, z.im / divisor}};
 }
 
 Operands Absolute(NodeContext& c) { return {Length(InOf(c, "self"))}; }
-Operands Angle(NodeContext& c) { return {Direction(InOf(c, "self"))}; }
+Operands Direction(NodeContext& c) { return {Angle(InOf(c, "self"))}; }
 
-Operands Conjugate(NodeContext& c) {
-  const Complex z = InOf(c, "self");
-  return Result(c, {z.re, -z.im});
-}
+Operands Mirrored(NodeContext& c) { return {Conjugate(InOf(c, "self"))}; }
 
 Operands Part(NodeContext& c) { return {PartOf(c, c.In("self"), c.row().variant == "imag")}; }
-Operands ViewAsReal(NodeContext& c) { return {ToPairs(c, c.In("self"))}; }
+Operands ViewAsReal(NodeContext& c) { return {importing::ToPairs(c, c.In("self"))}; }
 
 // Equality of both parts; of one for `ne`.
 Operands Compare(NodeContext& c) {
@@ -216,7 +177,7 @@ Operands OfOnePart(NodeContext& c) {
 constexpr std::string_view kConversion = "conversion";
 constexpr OperatorRow kRows[] = {
     {"_assert_tensor_metadata", OfOnePart},
-    {"_conj", Conjugate},
+    {"_conj", Mirrored},
     {"_fft_c2c", FourierTransform},
     {"_fft_c2r", FourierTransform},
     {"_fft_r2c", FourierTransform},
@@ -227,7 +188,7 @@ constexpr OperatorRow kRows[] = {
     {"add", BySums},
     {"addmm", BySums},
     {"alias", ByParts},
-    {"angle", Angle},
+    {"angle", Direction},
     {"as_strided", ByParts},
     {"atleast_1d", ByParts},
     {"atleast_2d", ByParts},
@@ -239,8 +200,8 @@ constexpr OperatorRow kRows[] = {
     {"clone", ByParts},
     {"concat", BySums},
     {"concatenate", BySums},
-    {"conj", Conjugate},
-    {"conj_physical", Conjugate},
+    {"conj", Mirrored},
+    {"conj_physical", Mirrored},
     {"constant_pad_nd", ByParts},
     {"contiguous", ByParts},
     {"copy", BySums},

@@ -395,7 +395,7 @@ Operands Importer::Outputs(const Scope& scope, ImportedModel& result) {
   auto use = [&](const Argument& argument) {
     Operand operand = Value(argument, scope);
     Steps steps(emit_);
-    if (IsComplex(operand)) operand = ToPairs(steps, operand);
+    if (IsComplex(operand)) operand = importing::ToPairs(steps, operand);
     absl::Status status = emit_.TakeStatus();
     if (!status.ok()) refusals_.Add("an output", absl::StrCat("`", argument.text, "`"), status);
     return operand;
@@ -463,7 +463,7 @@ absl::StatusOr<ImportedModel> Importer::ImportModel() {
     for (const InputSpec* input : param_inputs_) {
       auto meta = program_.graph->tensors.find(input->arg.text);
       const bool is_complex = meta != program_.graph->tensors.end() && ToPartDType(meta->second.scalar_type);
-      if (is_complex) scope.values[input->arg.text] = FromPairs(steps, scope.values[input->arg.text]);
+      if (is_complex) scope.values[input->arg.text] = importing::FromPairs(steps, scope.values[input->arg.text]);
     }
     ImportNodes(*program_.graph, scope);
     Operands results = Outputs(scope, result);

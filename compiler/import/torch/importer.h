@@ -17,6 +17,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "compiler/import/blocks/complex.h"
 #include "compiler/import/frame/expression.h"
 #include "compiler/import/frame/frame.h"
 #include "compiler/import/torch/archive.h"
@@ -25,8 +26,11 @@
 
 namespace rvm::torch {
 
+using importing::IsComplex;
+using importing::MakeComplex;
 using importing::Operand;
 using importing::Operands;
+using importing::PartOf;
 using importing::Steps;
 
 class Importer;
@@ -42,15 +46,6 @@ struct OperatorRow {
   bool is_view = false;           // its result may share memory with its input
 };
 inline constexpr bool kView = true;
-
-// ---- complex numbers: a tuple of their real and imaginary parts, tensors of one type
-bool IsComplex(Operand x);
-Operand MakeComplex(Steps& c, Operand real, Operand imaginary);
-// Returns the real part, or the imaginary one; of a real tensor itself, and zeros.
-Operand PartOf(Steps& c, Operand x, bool is_imaginary);
-// Returns the complex numbers whose parts lie along the last axis, and the other way around.
-Operand FromPairs(Steps& c, Operand pairs);
-Operand ToPairs(Steps& c, Operand x);
 
 // Returns whether an operator writes to its first argument: "torch.ops.aten.add_.Tensor".
 bool Writes(std::string_view target);

@@ -37,19 +37,6 @@ Spectrum WithAxisLast(NodeContext& c, const Spectrum& x, int64_t axis) {
   return {moved(x.real), moved(x.imaginary)};
 }
 
-// Returns the numbers along the last axis cut to `n`, or with zeros behind them.
-Operand Fitted(NodeContext& c, Operand x, int64_t n) {
-  if (x == nullptr) return nullptr;
-  const int64_t last = c.RankOf(x) - 1;
-  const std::optional<int64_t> extent = c.ExtentOf(x, last).AsConst();
-  if (!extent) return c.Unsupported("a length for an extent that is known only when the model runs");
-  if (*extent == n) return x;
-  if (*extent > n) return c.SliceAxis(x, last, 0, n);
-  Dims widths(static_cast<size_t>(2 * c.RankOf(x)), Dim(0));
-  widths.back() = n - *extent;
-  return importing::PadBy(c, x, 0, widths);
-}
-
 // The transforms of a node of torch.fft.
 struct Transformed {
   std::vector<int64_t> axes;                    // the last one is that of real numbers
@@ -209,14 +196,14 @@ Operands MakePolar(NodeContext& c) {
   Operand length = c.In("abs"), angle = c.In("angle");
   c.Promote({&length, &angle});
   Term r(c, length), t(c, angle);
-  return {MakeComplex(c, r * Cos(t), r * Sin(t))};
+  return {importing::Polar(r, t)};
 }
 
 Operands ViewAsComplex(NodeContext& c) {
   Operand x = c.In("self");
   if (c.failed() || c.ExtentOf(x, -1) != Dim(2))
     return {c.failed() ? nullptr : c.Fail("its last axis is not of 2 parts")};
-  return {FromPairs(c, x)};
+  return {importing::FromPairs(c, x)};
 }
 
 Operands Unchanged(NodeContext& c) { return {c.In("self")}; }
@@ -283,13 +270,13 @@ Operands FourierTransform(NodeContext& c) {
       if (!length) length = 2 * (*extent - 1);
       if (*length < 1) return {c.Fail("its length is below 1")};
       if (x.imaginary == nullptr) x.imaginary = c.Op("zeros_like", {x.real});
-      x = {Fitted(c, x.real, *length / 2 + 1), Fitted(c, x.imaginary, *length / 2 + 1)};
+      x = {importing::Fitted(c, x.real, *length / 2 + 1), importing::Fitted(c, x.imaginary, *length / 2 + 1)};
       count = c.Mul(count, c.Integer(*length));
       if (c.failed()) return {};
       x = {importing::InverseOfReal(c, x, *length), nullptr};
     } else {
       if (length && *length < 1) return {c.Fail("its length is below 1")};
-      if (length) x = {Fitted(c, x.real, *length), Fitted(c, x.imaginary, *length)};
+      if (length) x = {importing::Fitted(c, x.real, *length), importing::Fitted(c, x.imaginary, *length)};
       count = c.Mul(count, c.emit().FromDim(c.ExtentOf(x.real, -1)));
       if (c.failed()) return {};
       x = is_half && read.gives_half ? importing::TransformReal(c, x.real)
@@ -333,7 +320,7 @@ Operands Stft(NodeContext& c) {
     return is_one ? c.Squeeze(part, {0}) : part;
   };
   Operand result = MakeComplex(c, finished(spectrum.real), finished(spectrum.imaginary));
-  return {c.Bool("return_complex", true) ? result : ToPairs(c, result)};
+  return {c.Bool("return_complex", true) ? result : importing::ToPairs(c, result)};
 }
 
 // Adds the inverse transforms of frames, each multiplied by the window, and divides by the sums of squares of windows.

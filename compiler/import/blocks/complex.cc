@@ -1,0 +1,51 @@
+#include "compiler/import/blocks/complex.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace rvm::importing {
+
+bool IsComplex(Operand x) {
+  if (x == nullptr || x->fields.size() != 2) return false;
+  const auto *re = ir::DynCast<ir::TensorType>(x->fields[0]->type),
+             *im = ir::DynCast<ir::TensorType>(x->fields[1]->type);
+  return re != nullptr && im != nullptr && re->dtype.dtype.is_float() && re->dtype.dtype == im->dtype.dtype &&
+         re->shape.dims.size() == im->shape.dims.size();
+}
+
+bool HasComplex(const Operands& operands) { return std::ranges::any_of(operands, IsComplex); }
+
+Operand MakeComplex(Steps& c, Operand real, Operand imaginary) { return c.emit().Tuple({real, imaginary}); }
+
+Operand PartOf(Steps& c, Operand x, bool is_imaginary) {
+  if (IsComplex(x)) return x->fields[is_imaginary ? 1 : 0];
+  return is_imaginary ? c.Op("zeros_like", {x}) : x;
+}
+
+Operand FromPairs(Steps& c, Operand pairs) {
+  const int64_t last = c.RankOf(pairs) - 1;
+  auto part = [&](int64_t i) { return c.Squeeze(c.SliceAxis(pairs, last, i, i + 1), {last}); };
+  return MakeComplex(c, part(0), part(1));
+}
+
+Operand ToPairs(Steps& c, Operand x) {
+  return c.Op("stack", {c.emit().Tuple({PartOf(c, x, false), PartOf(c, x, true)})}, {{"axis", -1}});
+}
+
+Operands ByParts(Steps& c, const Operands& inputs, absl::FunctionRef<Operands(Operands inputs)> convert) {
+  auto part = [&](bool is_imaginary) {
+    Operands parts;
+    for (Operand input : inputs) parts.push_back(IsComplex(input) ? PartOf(c, input, is_imaginary) : input);
+    return convert(std::move(parts));
+  };
+  const Operands re = part(false), im = part(true);
+  Operands results;
+  for (size_t i = 0; i < re.size() && i < im.size() && !c.failed(); ++i) {
+    results.push_back(re[i] == nullptr ? nullptr : MakeComplex(c, re[i], im[i]));
+  }
+  return results;
+}
+
+}  // namespace rvm::importing
