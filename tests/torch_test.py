@@ -240,6 +240,16 @@ class Tools(relayvm.TestCase):
         self.assertIn("`torch.linalg.eigvalsh` takes symmetric matrices", done.stderr)
         self.assertIn("use `torch.linalg.lu_factor`", done.stderr)
 
+    def test_names_are_defined_once(self):
+        def change(program):
+            nodes = program["graph_module"]["graph"]["nodes"]
+            view = next(node for node in nodes if "aten.slice" in node["target"])
+            view["outputs"][0]["as_tensor"]["name"] = nodes[0]["outputs"][0]["as_tensor"]["name"]
+
+        done = relayvm.run(relayvm.COMPILER, "check", self.model(with_program(self.fixture("writes"), change)))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("a name that it defines is defined before it", done.stderr)
+
     def test_operators_that_complex_numbers_have_not(self):
         def change(program):
             for node in program["graph_module"]["graph"]["nodes"]:

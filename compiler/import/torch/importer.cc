@@ -234,8 +234,15 @@ Operands Importer::Convert(const Node& node, Scope& scope) {
   NodeContext context(*this, node, scope, *row, name.overload);
   Operands results = row->convert(context);
   bool has_result = !emit_.failed() && !results.empty() && results[0] != nullptr;
-  if (IsView(node)) {
-    const std::vector<const Argument*> outputs = OutputsOf(node);
+  const std::vector<const Argument*> outputs = OutputsOf(node);
+  const bool redefines = !name.writes && std::ranges::any_of(outputs, [&](const Argument* output) {
+    return output->IsValue() && (scope.values.contains(output->text) || scope.same.contains(output->text));
+  });
+  if (redefines && has_result) {
+    emit_.Fail(absl::InvalidArgumentError("a name that it defines is defined before it"));
+    return {};
+  }
+  if (IsView(node) && has_result) {
     if (GivesItsInput(node, name.base, results, context)) {
       for (const Argument* output : outputs) scope.same[output->text] = node.inputs[0].second.text;
     } else if (MemoryOf(node, *scope.graph) != Memory::kCopied) {
@@ -259,7 +266,7 @@ Operands Importer::Convert(const Node& node, Scope& scope) {
         IsComplex(self) ? MakeComplex(context, fitted_part(false), fitted_part(true)) : fitted(results[0], self);
     if (emit_.failed()) return {};
     Write(target, value, scope);
-    if (node.outputs[0].text != target) scope.same[node.outputs[0].text] = target;
+    if (node.outputs[0].text != scope.Canonical(target)) scope.same[node.outputs[0].text] = target;
     return {value};
   }
   return results;
