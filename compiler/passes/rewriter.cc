@@ -245,6 +245,27 @@ Expr* Rewriter::RewriteChildren(Expr* expr) {
 
 // ---- Copier
 
+ir::Expr* CallSplitter::Replace(const ir::Expr* expr, std::vector<Binding>& chain) {
+  const auto* call = ir::DynCast<ir::Call>(expr);
+  std::vector<Binding> steps;
+  if (call != nullptr) Split(*call, steps);
+  if (steps.empty() || !ir::TypesEqual(steps.back().value->type, call->type)) return nullptr;
+  ir::Expr* last = steps.back().value;
+  chain.insert(chain.end(), steps.begin(), steps.end() - 1);
+  return last;
+}
+
+ir::Expr* CallSplitter::RewriteNode(ir::Expr* expr) {
+  std::vector<Binding> chain;
+  ir::Expr* value = Replace(expr, chain);
+  return value != nullptr ? ir::MakeLets(arena_, chain, value) : RewriteChildren(expr);
+}
+
+void CallSplitter::RewriteLet(const ir::Let& let, std::vector<Binding>& chain) {
+  ir::Expr* value = Replace(let.value, chain);
+  value != nullptr ? chain.push_back({let.var, value, let.span}) : Rewriter::RewriteLet(let, chain);
+}
+
 Expr* Copier::RewriteNode(Expr* expr) {
   const auto* use = DynCast<ir::VarExpr>(expr);
   if (use == nullptr) return RewriteChildren(expr);

@@ -94,6 +94,24 @@ class Rewriter {
   ir::Expr* RewriteOnThisStack(ir::Expr* expr);
 };
 
+// Replaces calls of modules in A-normal form by several steps.
+class CallSplitter : public Rewriter {
+ public:
+  using Rewriter::Rewriter;
+
+ protected:
+  // Appends the steps that a call becomes, the last one with its value. Appends none if the call stays.
+  virtual void Split(const ir::Call& call, std::vector<Binding>& steps) = 0;
+
+  ir::Expr* RewriteNode(ir::Expr* expr) final;
+  void RewriteLet(const ir::Let& let, std::vector<Binding>& chain) final;
+
+ private:
+  // Returns the value that replaces `expr`, with the steps before it appended to `chain`; null if it stays, or if the
+  // value has another type.
+  ir::Expr* Replace(const ir::Expr* expr, std::vector<Binding>& chain);
+};
+
 // Copies with fresh variables, so that a function body may stand in the program twice, and
 // replaces type parameters.
 class Copier : public Rewriter {

@@ -248,34 +248,14 @@ class ConvolutionBuilder {
   std::vector<Binding>& chain_;
 };
 
-class TapSplitter : public Rewriter {
+class TapSplitter : public CallSplitter {
  public:
-  using Rewriter::Rewriter;
-
- protected:
-  Expr* RewriteNode(Expr* expr) override {
-    std::vector<Binding> chain;
-    Expr* value = Split(expr, chain);
-    return value != nullptr ? ir::MakeLets(arena_, chain, value) : RewriteChildren(expr);
-  }
-
-  void RewriteLet(const ir::Let& let, std::vector<Binding>& chain) override {
-    Expr* value = Split(let.value, chain);
-    value != nullptr ? chain.push_back({let.var, value, let.span}) : Rewriter::RewriteLet(let, chain);
-  }
+  using CallSplitter::CallSplitter;
 
  private:
-  // Returns the replacement of `expr`, with the steps before it appended to `chain`; null if it stays.
-  Expr* Split(const Expr* expr, std::vector<Binding>& chain) {
-    const auto* call = DynCast<ir::Call>(expr);
-    std::optional<Convolution> conv = call == nullptr ? std::nullopt : Describe(*call);
-    if (!conv) return nullptr;
-    std::vector<Binding> steps;
-    const Expr* result = ConvolutionBuilder(*conv, *call, At(call->span), steps).Build();
-    if (result == nullptr || !ir::TypesEqual(result->type, call->type)) return nullptr;
-    Expr* last = steps.back().value;
-    chain.insert(chain.end(), steps.begin(), steps.end() - 1);
-    return last;
+  void Split(const ir::Call& call, std::vector<Binding>& steps) override {
+    std::optional<Convolution> conv = Describe(call);
+    if (conv && ConvolutionBuilder(*conv, call, At(call.span), steps).Build() == nullptr) steps.clear();
   }
 };
 
