@@ -19,6 +19,14 @@ bool HasComplex(const Operands& operands) { return std::ranges::any_of(operands,
 
 Operand MakeComplex(Steps& c, Operand real, Operand imaginary) { return c.emit().Tuple({real, imaginary}); }
 
+Operands MakeComplexes(Steps& c, const Operands& real, const Operands& imaginary) {
+  Operands results;
+  for (size_t i = 0; i < real.size() && i < imaginary.size() && !c.failed(); ++i) {
+    results.push_back(real[i] == nullptr ? nullptr : MakeComplex(c, real[i], imaginary[i]));
+  }
+  return results;
+}
+
 Operand PartOf(Steps& c, Operand x, bool is_imaginary) {
   if (IsComplex(x)) return x->fields[is_imaginary ? 1 : 0];
   return is_imaginary ? c.Op("zeros_like", {x}) : x;
@@ -40,12 +48,8 @@ Operands ByParts(Steps& c, const Operands& inputs, absl::FunctionRef<Operands(Op
     for (Operand input : inputs) parts.push_back(IsComplex(input) ? PartOf(c, input, is_imaginary) : input);
     return convert(std::move(parts));
   };
-  const Operands re = part(false), im = part(true);
-  Operands results;
-  for (size_t i = 0; i < re.size() && i < im.size() && !c.failed(); ++i) {
-    results.push_back(re[i] == nullptr ? nullptr : MakeComplex(c, re[i], im[i]));
-  }
-  return results;
+  const Operands re = part(false);
+  return MakeComplexes(c, re, part(true));
 }
 
 }  // namespace rvm::importing

@@ -12,6 +12,8 @@ namespace rvm::importing {
 bool IsComplex(Operand x);
 bool HasComplex(const Operands& operands);
 Operand MakeComplex(Steps& c, Operand real, Operand imaginary);
+// Returns the complex numbers of these parts, one by one; null for null.
+Operands MakeComplexes(Steps& c, const Operands& real, const Operands& imaginary);
 // Returns the real part, or the imaginary one; of a real tensor itself, and zeros.
 Operand PartOf(Steps& c, Operand x, bool is_imaginary);
 // Returns the complex numbers whose parts lie along the last axis, and the other way around.

@@ -73,12 +73,7 @@ int64_t FactorOf(int64_t n) {
 }
 
 // Swaps the last two axes.
-Operand SwapLast(Steps& c, Operand x) {
-  std::vector<int64_t> axes;
-  for (int64_t i = 0; i < c.RankOf(x); ++i) axes.push_back(i);
-  std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
-  return c.Transpose(x, axes);
-}
+Operand SwapLast(Steps& c, Operand x) { return SwapAxes(c, x, -2, -1); }
 
 Spectrum OfParts(const Spectrum& x, const auto& function) {
   return {function(x.real), x.imaginary == nullptr ? nullptr : function(x.imaginary)};
@@ -130,53 +125,52 @@ Spectrum TransformKnown(Steps& c, const Spectrum& x, int64_t n, bool inverse) {
 
 }  // namespace
 
-Operand Fitted(Steps& c, Operand x, int64_t n) {
+Operand Fitted(Steps& c, Operand x, int64_t axis, int64_t n) {
   if (x == nullptr) return nullptr;
-  const int64_t last = c.RankOf(x) - 1;
-  const std::optional<int64_t> extent = c.ExtentOf(x, last).AsConst();
+  const std::optional<int64_t> extent = c.ExtentOf(x, axis).AsConst();
   if (!extent) return c.Unsupported("a length for an extent that is known only when the model runs");
   if (*extent == n) return x;
-  if (*extent > n) return c.SliceAxis(x, last, 0, n);
+  if (*extent > n) return c.SliceAxis(x, axis, 0, n);
   Dims widths(static_cast<size_t>(2 * c.RankOf(x)), Dim(0));
-  widths.back() = n - *extent;
+  widths[static_cast<size_t>(2 * axis + 1)] = n - *extent;
   return PadBy(c, x, 0, widths);
 }
 
-Spectrum Transform(Steps& c, const Spectrum& x, bool inverse) {
-  const std::optional<int64_t> n = c.ExtentOf(x.real, -1).AsConst();
+Spectrum Transform(Steps& c, const Spectrum& x, int64_t axis, bool inverse) {
+  auto swapped = [&](const Spectrum& of) {
+    return OfParts(of, [&](Operand part) { return SwapAxes(c, part, axis, -1); });
+  };
+  const std::optional<int64_t> n = c.ExtentOf(x.real, axis).AsConst();
   if (c.failed()) return {x.real, x.real};
-  return n && *n > 0 ? TransformKnown(c, x, *n, inverse) : ByOperator(c, x, inverse);
+  const Spectrum last = swapped(x);
+  return swapped(n && *n > 0 ? TransformKnown(c, last, *n, inverse) : ByOperator(c, last, inverse));
 }
 
-Spectrum TransformReal(Steps& c, Operand x) {
-  const Spectrum whole = Transform(c, {x, nullptr}, false);
-  const int64_t last = c.RankOf(x) - 1;
-  const Dim count = FloorDiv(c.ExtentOf(x, last), 2) + 1;
-  return OfParts(whole, [&](Operand part) { return c.SliceAxis(part, last, 0, count); });
+Spectrum TransformReal(Steps& c, Operand x, int64_t axis) {
+  const Spectrum whole = Transform(c, {x, nullptr}, axis, false);
+  const Dim count = FloorDiv(c.ExtentOf(x, axis), 2) + 1;
+  return OfParts(whole, [&](Operand part) { return c.SliceAxis(part, axis, 0, count); });
 }
 
-Operand InverseOfReal(Steps& c, const Spectrum& x, int64_t n) {
-  const int64_t last = c.RankOf(x.real) - 1, kept = n / 2 + 1;
+Operand InverseOfReal(Steps& c, const Spectrum& x, int64_t axis, int64_t n) {
+  const int64_t kept = n / 2 + 1;
   // The other frequencies are the conjugates of these, in reverse.
   auto mirrored = [&](Operand part, bool negates) {
-    part = c.SliceAxis(part, last, 0, kept);
-    if (n <= 2) return c.SliceAxis(part, last, 0, n);
-    Operand rest = c.Op("reverse", {c.SliceAxis(part, last, 1, 1 + n - kept)}, {{"axis", last}});
-    return c.Concatenate({part, negates ? c.Op("negative", {rest}) : rest}, last);
+    part = Fitted(c, part, axis, kept);
+    if (n <= 2) return c.SliceAxis(part, axis, 0, n);
+    Operand rest = c.Op("reverse", {c.SliceAxis(part, axis, 1, 1 + n - kept)}, {{"axis", axis}});
+    return c.Concatenate({part, negates ? c.Op("negative", {rest}) : rest}, axis);
   };
   // The frequencies 0 and n / 2 are real: their imaginary parts do not count.
-  Spectrum whole = Transform(c, {mirrored(x.real, false), mirrored(x.imaginary, true)}, true);
-  return whole.real;
+  return Transform(c, {mirrored(x.real, false), mirrored(x.imaginary, true)}, axis, true).real;
 }
 
-Spectrum TransformAxes(Steps& c, Spectrum x, int64_t axes, bool inverse) {
-  const int64_t last = c.RankOf(x.real) - 1;
-  for (int64_t axis = last; axis > last - axes && !c.failed(); --axis) {
-    x = OfParts(x, [&](Operand part) { return SwapAxes(c, part, axis, last); });
-    x = Transform(c, x, inverse);
-    x = OfParts(x, [&](Operand part) { return SwapAxes(c, part, axis, last); });
-  }
-  return x;
+Spectrum TransformRealAxes(Steps& c, Operand x, std::span<const int64_t> lengths) {
+  const int64_t last = c.RankOf(x) - 1, first = last + 1 - static_cast<int64_t>(lengths.size());
+  for (int64_t axis = first; axis <= last; ++axis) x = Fitted(c, x, axis, lengths[static_cast<size_t>(axis - first)]);
+  Spectrum y = TransformReal(c, x, last);
+  for (int64_t axis = first; axis < last; ++axis) y = Transform(c, y, axis, false);
+  return y;
 }
 
 Operand Frames(Steps& c, Operand signal, int64_t size, int64_t hop) {

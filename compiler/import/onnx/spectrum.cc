@@ -23,14 +23,6 @@ Operand ComplexPart(NodeContext& c, Operand x, int64_t index) {
   return c.Squeeze(c.SliceAxis(x, last, index, index + 1), {last});
 }
 
-// Returns the axis moved to the end; done twice it is back.
-Operand SwapWithLast(NodeContext& c, Operand x, int64_t axis) {
-  std::vector<int64_t> axes;
-  for (int64_t i = 0; i < c.RankOf(x); ++i) axes.push_back(i);
-  if (!axes.empty()) std::swap(axes.back(), axes[static_cast<size_t>(axis)]);
-  return c.Transpose(x, axes);
-}
-
 // a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n)
 Operands CosineWindow(NodeContext& c, double a0, double a1, double a2) {
   DataType dtype = c.DTypeAttr("output_datatype", kFloat32);
@@ -61,43 +53,34 @@ Operands DFT(NodeContext& c) {
   if (c.failed() || axis == rank - 1) return {c.failed() ? nullptr : c.Fail("its axis is that of the complex numbers")};
   bool is_inverse = c.Int("inverse", 0) != 0, is_onesided = c.Int("onesided", 0) != 0;
   bool is_complex = c.ExtentOf(x, -1) == Dim(2);
-  Operand real = SwapWithLast(c, ComplexPart(c, x, 0), axis);
-  Operand imaginary = is_complex ? SwapWithLast(c, ComplexPart(c, x, 1), axis) : nullptr;
-  int64_t last = rank - 2;
-  std::optional<int64_t> length = c.ExtentOf(real, last).AsConst();
+  Operand real = ComplexPart(c, x, 0), imaginary = is_complex ? ComplexPart(c, x, 1) : nullptr;
+  std::optional<int64_t> length;
   if (c.Has(1)) {
     std::optional<std::vector<int64_t>> given = c.Constants(c.In(1), "length");
     if (!given || given->size() != 1) return {};
     length = (*given)[0];
-    std::optional<int64_t> extent = c.ExtentOf(real, last).AsConst();
-    if (is_inverse && is_onesided) extent = std::nullopt;
-    if (!extent && !(is_inverse && is_onesided))
-      return {c.Unsupported("a length for an extent that is known only when the model runs")};
-    if (extent && *length != *extent) {
-      ir::AttrValue::List widths(static_cast<size_t>(rank - 1), ir::AttrValue::List{0, 0});
-      widths.back() = ir::AttrValue::List{0, *length - *extent};
-      auto fitted = [&](Operand part) { return c.Op("nn.pad", {part, c.Number(0, part)}, {{"pad_width", widths}}); };
-      real = fitted(real);
-      if (imaginary != nullptr) imaginary = fitted(imaginary);
+    if (*length < 1) return {c.Fail("its length is below 1")};
+    if (!is_inverse || !is_onesided) {
+      real = importing::Fitted(c, real, axis, *length);
+      imaginary = importing::Fitted(c, imaginary, axis, *length);
     }
   }
   if (imaginary == nullptr && is_inverse && is_onesided) imaginary = c.Op("zeros_like", {real});
-  const Dim count = c.ExtentOf(real, last);
+  const Dim count = c.ExtentOf(real, axis);
   if (is_inverse && is_onesided) {
     const std::optional<int64_t> half = count.AsConst();
     if (!half) return {c.Unsupported("an extent that is known only when the model runs")};
-    const int64_t whole = c.Has(1) ? *length : 2 * (*half - 1);
+    const int64_t whole = length.value_or(2 * (*half - 1));
     if (c.failed() || whole < 1) return {c.failed() ? nullptr : c.Fail("its length is below 1")};
-    real = importing::InverseOfReal(c, {real, imaginary}, whole);
+    real = importing::InverseOfReal(c, {real, imaginary}, axis, whole);
     real = c.Div(real, c.Number(static_cast<double>(whole), real));
-    return {c.Unsqueeze(SwapWithLast(c, real, axis), {rank - 1})};
+    return {c.Unsqueeze(real, {rank - 1})};
   }
   if (c.failed()) return {};
-  importing::Spectrum result =
-      is_onesided ? importing::TransformReal(c, real) : importing::Transform(c, {real, imaginary}, is_inverse);
+  const importing::Spectrum result = is_onesided ? importing::TransformReal(c, real, axis)
+                                                 : importing::Transform(c, {real, imaginary}, axis, is_inverse);
   auto finished = [&](Operand part) {
-    if (is_inverse) part = c.Div(part, c.Cast(c.emit().FromDim(count), c.DTypeOf(part)));
-    return SwapWithLast(c, part, axis);
+    return is_inverse ? c.Div(part, c.Cast(c.emit().FromDim(count), c.DTypeOf(part))) : part;
   };
   return {c.Op("stack", {c.emit().Tuple({finished(result.real), finished(result.imaginary)})}, {{"axis", rank - 1}})};
 }
@@ -125,7 +108,7 @@ Operands STFT(NodeContext& c) {
   if (window != nullptr) frames = c.Mul(frames, c.Cast(window, c.DTypeOf(signal)));
   if (c.failed()) return {};
   const importing::Spectrum spectrum =
-      c.Int("onesided", 1) != 0 ? importing::TransformReal(c, frames) : importing::Transform(c, {frames}, false);
+      c.Int("onesided", 1) != 0 ? importing::TransformReal(c, frames, 2) : importing::Transform(c, {frames}, 2, false);
   return {c.Op("stack", {c.emit().Tuple({spectrum.real, spectrum.imaginary})}, {{"axis", -1}})};
 }
 

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "compiler/import/blocks/complex.h"
-#include "compiler/import/blocks/moves.h"
 #include "compiler/import/tensorflow/importer.h"
 #include "compiler/import/term.h"
 
@@ -37,12 +36,14 @@ Operands Transform(NodeContext& c) {
   const bool is_inverse = c.row().variant == "inverse";
   Spectrum x{PartOf(c, c.In(0), false), PartOf(c, c.In(0), true)};
   if (c.failed() || c.RankOf(x.real) < axes) return {c.failed() ? nullptr : c.Fail("its input has too few axes")};
-  Spectrum y = importing::TransformAxes(c, x, axes, is_inverse);
-  if (!is_inverse) return {MakeComplex(c, y.real, y.imaginary)};
   Operand count = c.Integer(1);
-  for (int64_t i = 1; i <= axes; ++i) count = c.Mul(count, c.emit().FromDim(c.ExtentOf(x.real, -i)));
+  for (int64_t rank = c.RankOf(x.real), axis = rank - axes; axis < rank; ++axis) {
+    x = importing::Transform(c, x, axis, is_inverse);
+    count = c.Mul(count, c.emit().FromDim(c.ExtentOf(x.real, axis)));
+  }
+  if (!is_inverse) return {MakeComplex(c, x.real, x.imaginary)};
   count = c.Cast(count, c.DTypeOf(x.real));
-  return {MakeComplex(c, c.Div(y.real, count), c.Div(y.imaginary, count))};
+  return {MakeComplex(c, c.Div(x.real, count), c.Div(x.imaginary, count))};
 }
 
 // Returns the lengths to which the last axes are cut or padded; a mistake if they are not known.
@@ -55,41 +56,10 @@ std::optional<std::vector<int64_t>> Lengths(NodeContext& c, int64_t rank) {
   return c.failed() ? std::nullopt : std::optional(lengths);
 }
 
-// Returns the parts with all axes that are transformed but the last one cut or padded.
-Spectrum FittedAxes(NodeContext& c, Spectrum x, const std::vector<int64_t>& lengths) {
-  const int64_t rank = c.RankOf(x.real), axes = static_cast<int64_t>(lengths.size());
-  for (int64_t i = 0; i + 1 < axes; ++i) {
-    auto fitted = [&](Operand part) -> Operand {
-      if (part == nullptr) return nullptr;
-      Operand swapped = importing::SwapAxes(c, part, rank - axes + i, rank - 1);
-      return importing::SwapAxes(c, importing::Fitted(c, swapped, lengths[static_cast<size_t>(i)]), rank - axes + i,
-                                 rank - 1);
-    };
-    x = {fitted(x.real), fitted(x.imaginary)};
-  }
-  return x;
-}
-
-// Returns the transforms along all axes of so many last ones but the very last one.
-Spectrum OuterAxes(NodeContext& c, Spectrum x, int64_t axes, bool is_inverse) {
-  const int64_t last = c.RankOf(x.real) - 1;
-  auto swapped = [&](const Spectrum& of, int64_t axis) {
-    return Spectrum{importing::SwapAxes(c, of.real, axis, last), importing::SwapAxes(c, of.imaginary, axis, last)};
-  };
-  for (int64_t axis = last - axes + 1; axis < last && !c.failed(); ++axis) {
-    x = swapped(importing::Transform(c, swapped(x, axis), is_inverse), axis);
-  }
-  return x;
-}
-
 Operands RealTransform(NodeContext& c) {
-  Operand x = c.In(0);
-  const std::optional<std::vector<int64_t>> lengths = Lengths(c, c.RankOf(x));
+  const std::optional<std::vector<int64_t>> lengths = Lengths(c, c.RankOf(c.In(0)));
   if (!lengths) return {};
-  x = importing::Fitted(c, FittedAxes(c, {x, nullptr}, *lengths).real, lengths->back());
-  if (c.failed()) return {};
-  const Spectrum y =
-      OuterAxes(c, importing::TransformReal(c, x), static_cast<int64_t>(lengths->size()), /*is_inverse=*/false);
+  const Spectrum y = importing::TransformRealAxes(c, c.In(0), *lengths);
   return {MakeComplex(c, y.real, y.imaginary)};
 }
 
@@ -97,11 +67,13 @@ Operands InverseOfReal(NodeContext& c) {
   Spectrum x{PartOf(c, c.In(0), false), PartOf(c, c.In(0), true)};
   const std::optional<std::vector<int64_t>> lengths = Lengths(c, c.RankOf(x.real));
   if (!lengths) return {};
-  const int64_t kept = lengths->back() / 2 + 1;
-  x = FittedAxes(c, {importing::Fitted(c, x.real, kept), importing::Fitted(c, x.imaginary, kept)}, *lengths);
-  if (c.failed()) return {};
-  x = OuterAxes(c, x, static_cast<int64_t>(lengths->size()), /*is_inverse=*/true);
-  Operand y = importing::InverseOfReal(c, x, lengths->back());
+  const int64_t last = c.RankOf(x.real) - 1, first = last + 1 - static_cast<int64_t>(lengths->size());
+  for (int64_t axis = first; axis < last; ++axis) {
+    const int64_t length = (*lengths)[static_cast<size_t>(axis - first)];
+    x = {importing::Fitted(c, x.real, axis, length), importing::Fitted(c, x.imaginary, axis, length)};
+    x = importing::Transform(c, x, axis, /*inverse=*/true);
+  }
+  Operand y = importing::InverseOfReal(c, x, last, lengths->back());
   double count = 1;
   for (int64_t length : *lengths) count *= static_cast<double>(length);
   return {c.Div(y, c.Number(count, y))};

@@ -23,15 +23,30 @@ struct ScalarTypeRow {
   int64_t number;
   std::string_view name;
   std::optional<DataType> dtype;
+  std::optional<DataType> part = {};  // of complex numbers
 };
 constexpr ScalarTypeRow kScalarTypes[] = {
-    {1, "uint8", kUInt8},        {2, "int8", kInt8},          {3, "int16", kInt16},
-    {4, "int32", kInt32},        {5, "int64", kInt64},        {6, "float16", kFloat16},
-    {7, "float32", kFloat32},    {8, "float64", kFloat64},    {9, "complex32", {}},
-    {10, "complex64", {}},       {11, "complex128", {}},      {12, "bool", kBool},
-    {13, "bfloat16", kBFloat16}, {28, "uint16", kUInt16},     {29, "float8_e4m3fn", kFloat8E4M3FN},
-    {30, "float8_e5m2", {}},     {31, "float8_e4m3fnuz", {}}, {32, "float8_e5m2fnuz", {}},
-    {33, "float8_e8m0fnu", {}},  {34, "uint32", kUInt32},     {35, "uint64", kUInt64},
+    {1, "uint8", kUInt8},
+    {2, "int8", kInt8},
+    {3, "int16", kInt16},
+    {4, "int32", kInt32},
+    {5, "int64", kInt64},
+    {6, "float16", kFloat16},
+    {7, "float32", kFloat32},
+    {8, "float64", kFloat64},
+    {9, "complex32", {}, kFloat16},
+    {10, "complex64", {}, kFloat32},
+    {11, "complex128", {}, kFloat64},
+    {12, "bool", kBool},
+    {13, "bfloat16", kBFloat16},
+    {28, "uint16", kUInt16},
+    {29, "float8_e4m3fn", kFloat8E4M3FN},
+    {30, "float8_e5m2", {}},
+    {31, "float8_e4m3fnuz", {}},
+    {32, "float8_e5m2fnuz", {}},
+    {33, "float8_e8m0fnu", {}},
+    {34, "uint32", kUInt32},
+    {35, "uint64", kUInt64},
 };
 
 const ScalarTypeRow* FindRow(int64_t number) {
@@ -98,10 +113,8 @@ std::optional<DataType> ToDataType(int64_t scalar_type) {
 }
 
 std::optional<DataType> ToPartDType(int64_t scalar_type) {
-  if (scalar_type == 9) return kFloat16;
-  if (scalar_type == 10) return kFloat32;
-  if (scalar_type == 11) return kFloat64;
-  return std::nullopt;
+  const ScalarTypeRow* row = FindRow(scalar_type);
+  return row == nullptr ? std::nullopt : row->part;
 }
 
 std::string ScalarTypeName(int64_t scalar_type) {

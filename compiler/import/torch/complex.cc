@@ -9,7 +9,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "compiler/import/term.h"
 #include "compiler/import/torch/importer.h"
-#include "compiler/import/torch/spectrum.h"
 
 namespace rvm::torch {
 namespace convert {
@@ -26,12 +25,8 @@ Operands ByParts(NodeContext& c) {
   auto part = [&](bool is_imaginary) {
     return c.ByReals([&](Operand x, size_t) { return IsComplex(x) ? PartOf(c, x, is_imaginary) : x; });
   };
-  const Operands re = part(false), im = part(true);
-  Operands results;
-  for (size_t i = 0; i < re.size() && i < im.size() && !c.failed(); ++i) {
-    results.push_back(re[i] == nullptr ? nullptr : MakeComplex(c, re[i], im[i]));
-  }
-  return results;
+  const Operands re = part(false);
+  return importing::MakeComplexes(c, re, part(true));
 }
 
 constexpr std::string_view kIndexed = "indexed";
@@ -48,9 +43,8 @@ Operands BySums(NodeContext& c) {
         },
         is_imaginary);
   };
-  const Operands re = part(false), im = part(true);
-  if (c.failed() || re.empty() || im.empty()) return {};
-  return {MakeComplex(c, re[0], im[0])};
+  const Operands re = part(false);
+  return importing::MakeComplexes(c, re, part(true));
 }
 
 // Products, of which a sum of products is one, too: linear in each of two arguments.
@@ -178,9 +172,6 @@ constexpr std::string_view kConversion = "conversion";
 constexpr OperatorRow kRows[] = {
     {"_assert_tensor_metadata", OfOnePart},
     {"_conj", Mirrored},
-    {"_fft_c2c", FourierTransform},
-    {"_fft_c2r", FourierTransform},
-    {"_fft_r2c", FourierTransform},
     {"_to_copy", FromReal, kConversion},
     {"_unsafe_view", ByParts},
     {"abs", Absolute},
@@ -220,20 +211,8 @@ constexpr OperatorRow kRows[] = {
     {"exp", Exponential},
     {"expand", ByParts},
     {"expand_as", ByParts},
-    {"fft_fft", FourierTransform},
-    {"fft_fft2", FourierTransform},
-    {"fft_fftn", FourierTransform},
     {"fft_fftshift", ByParts},
-    {"fft_ifft", FourierTransform},
-    {"fft_ifft2", FourierTransform},
-    {"fft_ifftn", FourierTransform},
     {"fft_ifftshift", ByParts},
-    {"fft_irfft", FourierTransform},
-    {"fft_irfft2", FourierTransform},
-    {"fft_irfftn", FourierTransform},
-    {"fft_rfft", FourierTransform},
-    {"fft_rfft2", FourierTransform},
-    {"fft_rfftn", FourierTransform},
     {"flatten", ByParts},
     {"flip", ByParts},
     {"full", FromReal},
@@ -244,7 +223,6 @@ constexpr OperatorRow kRows[] = {
     {"index_add", BySums, kIndexed},
     {"index_put", BySums, kIndexed},
     {"index_select", ByParts},
-    {"istft", InverseStft},
     {"linear", ByProducts},
     {"log", Logarithm},
     {"matmul", ByProducts},
@@ -290,7 +268,6 @@ constexpr OperatorRow kRows[] = {
     {"square", Square},
     {"squeeze", ByParts},
     {"stack", BySums},
-    {"stft", Stft},
     {"sub", BySums},
     {"subtract", BySums},
     {"sum", ByParts},
@@ -330,6 +307,7 @@ const OperatorRow* FindComplexRow(const Node& node) {
     return rows;
   }();
   const OperatorRow* real = FindRow(node);
+  if (real != nullptr && real->takes_complex) return real;
   auto found = real == nullptr ? kRows->end() : kRows->find(real->name);
   return found == kRows->end() ? nullptr : found->second;
 }

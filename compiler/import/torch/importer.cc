@@ -122,6 +122,11 @@ bool IsView(const Node& node) {
          node.inputs[0].second.kind == ArgumentKind::kTensor;
 }
 
+std::optional<DataType> PartDTypeOf(const Graph& graph, const std::string& tensor) {
+  auto found = graph.tensors.find(tensor);
+  return found == graph.tensors.end() ? std::nullopt : ToPartDType(found->second.scalar_type);
+}
+
 std::vector<const Argument*> OutputsOf(const Node& node) {
   std::vector<const Argument*> outputs;
   for (const Argument& output : node.outputs) {
@@ -206,8 +211,7 @@ const OperatorRow* Importer::RowOf(const Node& node, Scope& scope) {
     return nullptr;
   }
   const std::vector<const Argument*> outputs = OutputsOf(node);
-  auto meta = outputs.empty() ? scope.graph->tensors.end() : scope.graph->tensors.find(outputs[0]->text);
-  const bool gives_complex = meta != scope.graph->tensors.end() && ToPartDType(meta->second.scalar_type);
+  const bool gives_complex = !outputs.empty() && PartDTypeOf(*scope.graph, outputs[0]->text);
   const bool has_complex = !NodeContext(*this, node, scope, *row, name.overload).ComplexInputs().empty();
   const OperatorRow* complex = has_complex || gives_complex ? FindComplexRow(node) : nullptr;
   if (has_complex && complex == nullptr) {
@@ -468,9 +472,8 @@ absl::StatusOr<ImportedModel> Importer::ImportModel() {
     CheckGuards(scope);
     Steps steps(emit_);
     for (const InputSpec* input : param_inputs_) {
-      auto meta = program_.graph->tensors.find(input->arg.text);
-      const bool is_complex = meta != program_.graph->tensors.end() && ToPartDType(meta->second.scalar_type);
-      if (is_complex) scope.values[input->arg.text] = importing::FromPairs(steps, scope.values[input->arg.text]);
+      Operand& value = scope.values[input->arg.text];
+      if (PartDTypeOf(*program_.graph, input->arg.text)) value = importing::FromPairs(steps, value);
     }
     ImportNodes(*program_.graph, scope);
     Operands results = Outputs(scope, result);

@@ -44,6 +44,7 @@ struct OperatorRow {
   Converter convert;
   std::string_view variant = "";  // what a converter of several operators asks for: an operator of Relay, or a mode
   bool is_view = false;           // its result may share memory with its input
+  bool takes_complex = false;     // it converts complex numbers as well as real ones
 };
 inline constexpr bool kView = true;
 
@@ -59,6 +60,8 @@ enum class Memory : uint8_t { kShared, kCopied, kUnknown };
 Memory MemoryOf(const Node& node, const Graph& graph);
 // Returns the outputs of the node, those of lists one by one.
 std::vector<const Argument*> OutputsOf(const Node& node);
+// Returns the dtype of the parts of a tensor that the graph says is complex; nullopt for others.
+std::optional<DataType> PartDTypeOf(const Graph& graph, const std::string& tensor);
 // Returns what the node's operator does to complex numbers, or makes them of; null if it is not known.
 const OperatorRow* FindComplexRow(const Node& node);
 // Returns the operators that can be imported, by family: one file each, with a table at its end.

@@ -101,9 +101,8 @@ Operand Importer::Weight(const InputSpec& input) {
   if (known != weight_at_.end()) return known->second;
   absl::StatusOr<Literal> literal = archive_.Tensor(input.target);
   if (literal.ok()) {
-    auto meta = program_.graph->tensors.find(input.arg.text);
-    const bool is_complex = meta != program_.graph->tensors.end() && ToPartDType(meta->second.scalar_type);
-    if (!is_complex) return weight_at_[place] = emit_.Constant(*std::move(literal), input.target);
+    if (!PartDTypeOf(*program_.graph, input.arg.text))
+      return weight_at_[place] = emit_.Constant(*std::move(literal), input.target);
     Operand real = emit_.Constant(PartOfPairs(*literal, 0), input.target + ".real");
     Operand imaginary = emit_.Constant(PartOfPairs(*literal, 1), input.target + ".imag");
     return weight_at_[place] = emit_.Tuple({real, imaginary});

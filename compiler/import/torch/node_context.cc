@@ -154,9 +154,7 @@ std::optional<DataType> NodeContext::OutputDType(size_t i) const {
 }
 
 std::optional<DataType> NodeContext::OutputPartDType(size_t i) const {
-  if (i >= node_.outputs.size()) return std::nullopt;
-  auto found = scope_.graph->tensors.find(node_.outputs[i].text);
-  return found == scope_.graph->tensors.end() ? std::nullopt : ToPartDType(found->second.scalar_type);
+  return i < node_.outputs.size() ? PartDTypeOf(*scope_.graph, node_.outputs[i].text) : std::nullopt;
 }
 
 bool NodeContext::IsDense(std::string_view name) const {

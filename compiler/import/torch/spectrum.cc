@@ -1,4 +1,5 @@
-#include "compiler/import/torch/spectrum.h"
+// Fourier transforms of tensors and of frames of signals.
+#include "compiler/import/blocks/spectrum.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,10 +12,10 @@
 #include <vector>
 
 #include "compiler/import/blocks/moves.h"
-#include "compiler/import/blocks/spectrum.h"
 #include "compiler/import/blocks/windows.h"
 #include "compiler/import/shapes.h"
 #include "compiler/import/term.h"
+#include "compiler/import/torch/importer.h"
 
 namespace rvm::torch::convert {
 namespace {
@@ -28,13 +29,6 @@ enum class Norm : uint8_t { kNone, kByRoot, kByCount };
 Spectrum SpectrumOf(NodeContext& c, Operand x) {
   if (!IsComplex(x)) return {c.Floating(x), nullptr};
   return {PartOf(c, x, false), PartOf(c, x, true)};
-}
-
-Spectrum WithAxisLast(NodeContext& c, const Spectrum& x, int64_t axis) {
-  auto moved = [&](Operand part) {
-    return part == nullptr ? nullptr : importing::SwapAxes(c, part, axis, c.RankOf(part) - 1);
-  };
-  return {moved(x.real), moved(x.imaginary)};
 }
 
 // The transforms of a node of torch.fft.
@@ -147,8 +141,7 @@ Operands Frequencies(NodeContext& c) {
 Operands Shift(NodeContext& c) {
   Operand x = c.In("self");
   const int64_t rank = c.RankOf(x);
-  const std::vector<int64_t> axes =
-      c.Has("dim") ? c.Axes(c.Ints("dim"), rank) : importing::AllAxes(static_cast<size_t>(rank));
+  const std::vector<int64_t> axes = c.Has("dim") ? c.Axes(c.Ints("dim"), rank) : importing::AllAxes(rank);
   for (int64_t axis : axes) {
     const Dim extent = c.ExtentOf(x, axis), half = FloorDiv(extent, 2);
     const Dim first = c.row().name == "fft_fftshift" ? extent - half : half;
@@ -209,45 +202,8 @@ Operands ViewAsComplex(NodeContext& c) {
 Operands Unchanged(NodeContext& c) { return {c.In("self")}; }
 Operands OfReal(NodeContext& c) { return {c.Fail("its input is not complex")}; }
 
-constexpr OperatorRow kRows[] = {
-    {"_conj", Unchanged},
-    {"conj_physical", Unchanged},
-    {"complex", MakeOfParts},
-    {"polar", MakePolar},
-    {"view_as_complex", ViewAsComplex},
-    {"view_as_real", OfReal},
-    {"imag", OfReal},
-    {"_fft_c2c", FourierTransform},
-    {"_fft_c2r", FourierTransform},
-    {"_fft_r2c", FourierTransform},
-    {"fft_fft", FourierTransform},
-    {"fft_fft2", FourierTransform},
-    {"fft_fftn", FourierTransform},
-    {"fft_ifft", FourierTransform},
-    {"fft_ifft2", FourierTransform},
-    {"fft_ifftn", FourierTransform},
-    {"fft_irfft", FourierTransform},
-    {"fft_irfft2", FourierTransform},
-    {"fft_irfftn", FourierTransform},
-    {"fft_rfft", FourierTransform},
-    {"fft_rfft2", FourierTransform},
-    {"fft_rfftn", FourierTransform},
-    {"fft_fftshift", Shift},
-    {"fft_ifftshift", Shift},
-    {"fft_fftfreq", Frequencies},
-    {"fft_rfftfreq", Frequencies},
-    {"bartlett_window", Window},
-    {"blackman_window", Window},
-    {"hamming_window", Window},
-    {"hann_window", Window},
-    {"kaiser_window", Window},
-    {"istft", InverseStft},
-    {"stft", Stft},
-};
-
-}  // namespace
-
-// Axes one by one; that of real numbers first where they are given, last where they are the result.
+// fft_fft and the others of torch.fft that transform axes, and the core operators that these are made of.
+// Transforms axes one by one; that of real numbers first where they are given, last where they are the result.
 Operands FourierTransform(NodeContext& c) {
   const std::string_view name = c.row().name;
   Operand given = c.In("self");
@@ -262,27 +218,23 @@ Operands FourierTransform(NodeContext& c) {
   Operand count = c.Integer(1);
   for (size_t i : order) {
     const bool is_half = i + 1 == read.axes.size();
-    x = WithAxisLast(c, x, read.axes[i]);
+    const int64_t axis = read.axes[i];
     std::optional<int64_t> length = read.lengths[i];
+    if (length && *length < 1) return {c.Fail("its length is below 1")};
     if (is_half && read.takes_half) {
-      const std::optional<int64_t> extent = c.ExtentOf(x.real, -1).AsConst();
-      if (!length && !extent) return {c.Unsupported("an extent that is known only when the model runs")};
+      const std::optional<int64_t> extent = c.ExtentOf(x.real, axis).AsConst();
+      if (!extent) return {c.Unsupported("an extent that is known only when the model runs")};
       if (!length) length = 2 * (*extent - 1);
       if (*length < 1) return {c.Fail("its length is below 1")};
       if (x.imaginary == nullptr) x.imaginary = c.Op("zeros_like", {x.real});
-      x = {importing::Fitted(c, x.real, *length / 2 + 1), importing::Fitted(c, x.imaginary, *length / 2 + 1)};
+      x = {importing::InverseOfReal(c, x, axis, *length), nullptr};
       count = c.Mul(count, c.Integer(*length));
-      if (c.failed()) return {};
-      x = {importing::InverseOfReal(c, x, *length), nullptr};
     } else {
-      if (length && *length < 1) return {c.Fail("its length is below 1")};
-      if (length) x = {importing::Fitted(c, x.real, *length), importing::Fitted(c, x.imaginary, *length)};
-      count = c.Mul(count, c.emit().FromDim(c.ExtentOf(x.real, -1)));
-      if (c.failed()) return {};
-      x = is_half && read.gives_half ? importing::TransformReal(c, x.real)
-                                     : importing::Transform(c, x, read.is_inverse);
+      if (length) x = {importing::Fitted(c, x.real, axis, *length), importing::Fitted(c, x.imaginary, axis, *length)};
+      count = c.Mul(count, c.emit().FromDim(c.ExtentOf(x.real, axis)));
+      x = is_half && read.gives_half ? importing::TransformReal(c, x.real, axis)
+                                     : importing::Transform(c, x, axis, read.is_inverse);
     }
-    x = WithAxisLast(c, x, read.axes[i]);
     if (c.failed()) return {};
   }
   x = {Scaled(c, x.real, count, read.norm), Scaled(c, x.imaginary, count, read.norm)};
@@ -312,8 +264,8 @@ Operands Stft(NodeContext& c) {
   Operand frames = importing::Frames(c, signal, framing->size, framing->hop);
   frames = c.Mul(frames, FrameWindow(c, framing->size, c.DTypeOf(signal)));
   if (c.failed()) return {};
-  Spectrum spectrum = c.Bool("onesided", true) ? importing::TransformReal(c, frames)
-                                               : importing::Transform(c, {frames, nullptr}, false);
+  Spectrum spectrum = c.Bool("onesided", true) ? importing::TransformReal(c, frames, 2)
+                                               : importing::Transform(c, {frames, nullptr}, 2, false);
   auto finished = [&](Operand part) {
     if (c.Bool("normalized", false)) part = Scaled(c, part, c.Integer(framing->size), Norm::kByRoot);
     part = importing::SwapAxes(c, part, 1, 2);
@@ -336,7 +288,7 @@ Operands InverseStft(NodeContext& c) {
     return importing::SwapAxes(c, part, 1, 2);
   };
   const DataType dtype = c.DTypeOf(x.real);
-  Term frames(c, importing::InverseOfReal(c, {frames_last(x.real), frames_last(x.imaginary)}, framing->size));
+  Term frames(c, importing::InverseOfReal(c, {frames_last(x.real), frames_last(x.imaginary)}, 2, framing->size));
   const auto size = static_cast<double>(framing->size);
   frames = frames * (c.Bool("normalized", false) ? 1 / std::sqrt(size) : 1 / size);
   const Term window(c, FrameWindow(c, framing->size, dtype));
@@ -363,6 +315,45 @@ Operands InverseStft(NodeContext& c) {
   if (missing != Dim(0)) result = importing::PadBy(c, result, 0, {0, 0, 0, missing});
   return {is_one ? c.Squeeze(result, {0}) : result};
 }
+
+constexpr bool kTakesComplex = true;
+constexpr OperatorRow kRows[] = {
+    {"_conj", Unchanged},
+    {"conj_physical", Unchanged},
+    {"complex", MakeOfParts},
+    {"polar", MakePolar},
+    {"view_as_complex", ViewAsComplex},
+    {"view_as_real", OfReal},
+    {"imag", OfReal},
+    {"_fft_c2c", FourierTransform, "", !kView, kTakesComplex},
+    {"_fft_c2r", FourierTransform, "", !kView, kTakesComplex},
+    {"_fft_r2c", FourierTransform, "", !kView, kTakesComplex},
+    {"fft_fft", FourierTransform, "", !kView, kTakesComplex},
+    {"fft_fft2", FourierTransform, "", !kView, kTakesComplex},
+    {"fft_fftn", FourierTransform, "", !kView, kTakesComplex},
+    {"fft_ifft", FourierTransform, "", !kView, kTakesComplex},
+    {"fft_ifft2", FourierTransform, "", !kView, kTakesComplex},
+    {"fft_ifftn", FourierTransform, "", !kView, kTakesComplex},
+    {"fft_irfft", FourierTransform, "", !kView, kTakesComplex},
+    {"fft_irfft2", FourierTransform, "", !kView, kTakesComplex},
+    {"fft_irfftn", FourierTransform, "", !kView, kTakesComplex},
+    {"fft_rfft", FourierTransform, "", !kView, kTakesComplex},
+    {"fft_rfft2", FourierTransform, "", !kView, kTakesComplex},
+    {"fft_rfftn", FourierTransform, "", !kView, kTakesComplex},
+    {"fft_fftshift", Shift},
+    {"fft_ifftshift", Shift},
+    {"fft_fftfreq", Frequencies},
+    {"fft_rfftfreq", Frequencies},
+    {"bartlett_window", Window},
+    {"blackman_window", Window},
+    {"hamming_window", Window},
+    {"hann_window", Window},
+    {"kaiser_window", Window},
+    {"istft", InverseStft, "", !kView, kTakesComplex},
+    {"stft", Stft, "", !kView, kTakesComplex},
+};
+
+}  // namespace
 
 std::span<const OperatorRow> SpectrumOperators() { return kRows; }
 
