@@ -287,6 +287,11 @@ absl::Status Import(const importing::Format& format, const char* path, importing
     }
     options.signatures.emplace_back(read.signatures[i]);
   }
+  if (read.cache_dtype != nullptr) {
+    absl::StatusOr<DataType> dtype = importing::ReadCacheDType(read.cache_dtype);
+    if (!dtype.ok()) return absl::InvalidArgumentError(absl::StrCat("`cache_dtype`: ", dtype.status().message()));
+    options.cache_dtype = *dtype;
+  }
   if (read.weights != nullptr) {
     if (!format.has_weights_file) {
       return absl::InvalidArgumentError(

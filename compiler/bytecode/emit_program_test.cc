@@ -167,6 +167,40 @@ TEST(EmitProgram, ATupleOfWhichOnlyFieldsAreWantedIsTakenApart) {
   EXPECT_NE(code.find("make_cell_in"), std::string::npos) << code;
 }
 
+// Fields that are wanted behind patterns, too: a field that the tuple still had could not be appended to in place.
+TEST(EmitProgram, ATupleIsTakenApartForFieldsBehindPatterns) {
+  Compiled compiled("state.relay",
+                    "def @append(%a: Tensor[(n), float32], %x: Tensor[(1), float32], %k: int32)\n"
+                    "    -> (Tensor[(n + 1), float32], Tensor[(1), float32]) {\n"
+                    "  if (%k == 0) { (concatenate((%a, %x), axis=0), tanh(%x)) } else { @append(%a, sin(%x), %k - 1) }\n"
+                    "}\n"
+                    "def @main(%s: (Tensor[(?), float32], Tensor[(?), float32]), %x: Tensor[(1), float32], %k: int32) {\n"
+                    "  let %past = extent(%s.0, axis=0);\n"
+                    "  let (%a, %y) = @append(%s.0, %x, %k);\n"
+                    "  let (%b, %z) = @append(%s.1, %y, %k);\n"
+                    "  (%a, %b, %z, %past)\n"
+                    "}",
+                    {"main"}, 2);
+  ASSERT_EQ(compiled.problem, "");
+  std::string code = Disassemble(compiled.program.executable, {});
+  EXPECT_EQ(code.find("get_field"), std::string::npos) << code;
+}
+
+// The same with extents that are checked, for which the tuple has a second name.
+TEST(EmitProgram, ATupleOfCheckedExtentsIsTakenApart) {
+  Compiled compiled("checked.relay",
+                    "def @main(%s: (Tensor[(n), float32], Tensor[(n), float32]), %x: Tensor[(1), float32]) {\n"
+                    "  let %past = extent(%s.0, axis=0);\n"
+                    "  (concatenate((%s.0, %x + cast(%past, dtype=\"float32\")), axis=0),\n"
+                    "   concatenate((%s.1, %x), axis=0))\n"
+                    "}",
+                    {"main"}, 2);
+  ASSERT_EQ(compiled.problem, "");
+  std::string code = Disassemble(compiled.program.executable, {});
+  EXPECT_EQ(code.find("get_field"), std::string::npos) << code;
+  EXPECT_EQ(code.find("retain"), std::string::npos) << code;
+}
+
 TEST(EmitProgram, TheStateOfALoopIsInRegisters) {
   Compiled compiled("swap.relay",
                     "def @main(%n: int32, %s: (int32, int32)) -> (int32, int32) {\n"

@@ -30,11 +30,15 @@ absl::Status FunctionEmitter::EmitProject(const ir::Project& project, const ir::
   return Deliver(out, type, var, target);
 }
 
-// Returns whether all remaining uses of the tuple are projections in this block, to variables of the fields' own types.
+std::span<const Liveness::Projection> FunctionEmitter::ProjectionsOf(const ir::Var* tuple) const {
+  return liveness_.Projections(tuple, block_->id, block_->begin, block_->end);
+}
+
+// Returns whether all remaining uses of the tuple are projections that this block surely makes, to variables of the fields' own types.
 // False if more fields would be dropped than are used.
 bool FunctionEmitter::CanTakeApart(const ir::Var* tuple) {
   const VarState& state = vars_.at(tuple);
-  std::span<const Liveness::Projection> projections = liveness_.Projections(tuple, block_->id);
+  std::span<const Liveness::Projection> projections = ProjectionsOf(tuple);
   if (state.owner != block_->id || projections.empty() || projections[0].position != position_ ||
       liveness_.NumUses(tuple, block_->begin, block_->end) != projections.size()) {
     return false;
@@ -57,7 +61,7 @@ void FunctionEmitter::TakeApart(const ir::Var* tuple) {
   auto layout = static_cast<uint16_t>(tables_.types().TupleLayout(type).value);
   std::vector<const ir::Var*> vars(fields.size(), nullptr);
   std::vector<Liveness::Projection> again;
-  for (const Liveness::Projection& projection : liveness_.Projections(tuple, block_->id)) {
+  for (const Liveness::Projection& projection : ProjectionsOf(tuple)) {
     const ir::Var*& var = vars[static_cast<size_t>(projection.index)];
     var == nullptr ? void(var = projection.var) : again.push_back(projection);
   }

@@ -162,6 +162,7 @@ class FunctionEmitter {
   absl::Status ReturnFieldsOf(Reg tuple);
   // ---- fields of tuples (emit_project.cc)
   absl::Status EmitProject(const ir::Project& project, const ir::Var* var, const Target& target);
+  std::span<const Liveness::Projection> ProjectionsOf(const ir::Var* tuple) const;
   bool CanTakeApart(const ir::Var* tuple);
   // Binds the variables of all its projections.
   void TakeApart(const ir::Var* tuple);

@@ -23,8 +23,9 @@ void Liveness::Use(const ir::Expr* atom, bool escapes) {
   if (const auto* var = ir::DynCast<ir::VarExpr>(atom)) UseVar(var->var, escapes);
 }
 
-void Liveness::VisitBlock(const ir::Expr* expr, bool is_tail) {
+void Liveness::VisitBlock(const ir::Expr* expr, bool is_tail, bool is_certain) {
   uint32_t block = static_cast<uint32_t>(block_ends_.size());
+  roots_.push_back(is_certain ? roots_[block_] : block);
   uint32_t outer = std::exchange(block_, block);
   block_ends_.push_back(0);
   while (const auto* let = ir::DynCast<ir::Let>(expr)) {
@@ -58,7 +59,7 @@ void Liveness::VisitOperands(const ir::Expr* expr, const ir::Var* self, bool is_
       Use(project->tuple);
       const auto* tuple = ir::DynCast<ir::VarExpr>(project->tuple);
       if (tuple != nullptr && self != nullptr)
-        projections_[{tuple->var, block_}].push_back({next_ - 1, project->index, self});
+        projections_[{tuple->var, roots_[block_]}].push_back({next_ - 1, project->index, self});
       return;
     }
     case ir::ExprKind::kCall: {
@@ -112,7 +113,7 @@ void Liveness::VisitNested(const ir::Expr* expr, uint32_t position, bool is_tail
     std::vector<Start> starts;
     for (const ir::Clause& clause : match->clauses) {
       starts.push_back({next_, static_cast<uint32_t>(block_ends_.size())});
-      WithStack([&] { VisitBlock(clause.body, is_tail); });
+      WithStack([&] { VisitBlock(clause.body, is_tail, match->clauses.size() == 1); });
     }
     clause_starts_[position] = std::move(starts);
   }
@@ -144,9 +145,13 @@ size_t Liveness::NumUses(const ir::Var* var, uint32_t begin, uint32_t end) const
                              std::lower_bound(uses.begin(), uses.end(), begin));
 }
 
-std::span<const Liveness::Projection> Liveness::Projections(const ir::Var* tuple, uint32_t block) const {
-  auto found = projections_.find({tuple, block});
-  return found == projections_.end() ? std::span<const Projection>() : found->second;
+std::span<const Liveness::Projection> Liveness::Projections(const ir::Var* tuple, uint32_t block, uint32_t begin,
+                                                            uint32_t end) const {
+  auto found = projections_.find({tuple, roots_[block]});
+  if (found == projections_.end()) return {};
+  const std::vector<Projection>& all = found->second;
+  return {std::ranges::lower_bound(all, begin, {}, &Projection::position),
+          std::ranges::lower_bound(all, end, {}, &Projection::position)};
 }
 
 size_t Liveness::num_uses(const ir::Var* var) const {

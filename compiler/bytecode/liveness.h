@@ -45,8 +45,9 @@ class Liveness {
     int64_t index;
     const ir::Var* var;
   };
-  // Returns the projections that the block itself makes, without nested blocks, in order.
-  std::span<const Projection> Projections(const ir::Var* tuple, uint32_t block) const;
+  // Returns the projections that the block makes in [begin, end), in order: its own, and those of the only clauses of
+  // matches in it, which run whenever it does.
+  std::span<const Projection> Projections(const ir::Var* tuple, uint32_t block, uint32_t begin, uint32_t end) const;
   // Returns true if the variable is used other than as an argument of a kernel call: the value may outlive the
   // activation.
   bool Escapes(const ir::Var* var) const { return escaping_.contains(var); }
@@ -56,8 +57,9 @@ class Liveness {
   const std::vector<ir::Var*>& captures(const ir::Function* function) const { return captures_.at(function); }
 
  private:
-  // `is_tail`: the block, or the step, gives the result of the function.
-  void VisitBlock(const ir::Expr* expr, bool is_tail);
+  // `is_tail`: the block, or the step, gives the result of the function. `is_certain`: it runs whenever the current one
+  // does.
+  void VisitBlock(const ir::Expr* expr, bool is_tail, bool is_certain = false);
   // `self`: the variable the step defines; a function literal that mentions it does not capture it.
   void VisitStep(const ir::Expr* expr, const ir::Var* self, bool is_tail);
   void VisitOperands(const ir::Expr* expr, const ir::Var* self, bool is_tail);
@@ -69,13 +71,14 @@ class Liveness {
   bool returns_fields_;
   uint32_t next_ = 0;
   uint32_t block_ = 0;                                               // the current one
+  std::vector<uint32_t> roots_;                                      // by block: the outermost one with which it runs
   std::vector<uint32_t> step_ends_;                                  // by position
   std::vector<uint32_t> blocks_after_;                               // by position
   std::vector<uint32_t> block_ends_;                                 // by block
   absl::flat_hash_map<uint32_t, std::vector<Start>> clause_starts_;  // by position of the match
   absl::flat_hash_map<const ir::Var*, std::vector<uint32_t>> uses_;
   absl::flat_hash_map<size_t, std::vector<uint32_t>> cells_made_;  // positions, by number of fields
-  absl::flat_hash_map<std::pair<const ir::Var*, uint32_t>, std::vector<Projection>> projections_;
+  absl::flat_hash_map<std::pair<const ir::Var*, uint32_t>, std::vector<Projection>> projections_;  // by root
   absl::flat_hash_set<const ir::Var*> escaping_;
   absl::flat_hash_map<const ir::Function*, std::vector<ir::Var*>> captures_;
 };

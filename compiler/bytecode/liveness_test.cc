@@ -102,12 +102,22 @@ TEST(LivenessTest, TuplesReturnedByFieldAreNoCells) {
 TEST(LivenessTest, ProjectionsOfABlock) {
   Body body("def @main(%p: (int32, int32)) { let %a = %p.1; let %b = %p.0; %a - %b }");
   Liveness liveness(body.function->body, false);
-  std::span<const Liveness::Projection> projections = liveness.Projections(body.vars["p"], 0);
+  std::span<const Liveness::Projection> projections = liveness.Projections(body.vars["p"], 0, 0, liveness.block_end(0));
   ASSERT_EQ(projections.size(), 2u);
   EXPECT_EQ(projections[0].index, 1);
   EXPECT_EQ(projections[0].var, body.vars["a"]);
   EXPECT_EQ(projections[1].position, 1u);
-  EXPECT_TRUE(liveness.Projections(body.vars["p"], 1).empty());
+  EXPECT_EQ(liveness.Projections(body.vars["p"], 0, 1, liveness.block_end(0)).size(), 1u);
+}
+
+// The only clause of a match runs whenever the block around it does, a branch does not.
+TEST(LivenessTest, ProjectionsBehindPatterns) {
+  Body body(
+      "def @main(%p: (int32, int32), %q: (int32, int32)) {\n"
+      "  let %a = %p.1; let (%x, %y) = %q; let %b = %p.0; if (%x < %y) { %a - %b } else { let %c = %p.0; %c } }");
+  Liveness liveness(body.function->body, false);
+  EXPECT_EQ(liveness.Projections(body.vars["p"], 0, 0, liveness.block_end(0)).size(), 2u);
+  EXPECT_EQ(liveness.NumUses(body.vars["p"], 0, liveness.block_end(0)), 3u);
 }
 
 TEST(LivenessTest, ArgumentsOfKernelsDoNotEscape) {

@@ -26,7 +26,8 @@ namespace {
 
 using diagnostics::DiagnosticKind;
 
-constexpr std::string_view kShape = "shape", kFreeze = "freeze", kSignature = "signature", kParams = "params";
+constexpr std::string_view kShape = "shape", kFreeze = "freeze", kSignature = "signature", kCacheDType = "cache_dtype",
+                           kParams = "params";
 
 std::string FolderOfPath(std::string_view path) {
   size_t slash = path.rfind('/');
@@ -118,6 +119,11 @@ absl::Status AddFrozen(std::string_view text, std::string_view folder, importing
   RVM_ASSIGN_OR_RETURN(auto pair, NameAndValue(text, "NAME=VALUE, as in `iterations=4` or `mask=@mask.npy`"));
   RVM_ASSIGN_OR_RETURN(Literal value, FrozenValue(pair.second, folder));
   options.frozen.insert_or_assign(pair.first, std::move(value));
+  return absl::OkStatus();
+}
+
+absl::Status AddCacheDType(std::string_view text, importing::ImportOptions& options) {
+  RVM_ASSIGN_OR_RETURN(options.cache_dtype, importing::ReadCacheDType(text));
   return absl::OkStatus();
 }
 
@@ -214,7 +220,7 @@ bool ProgramFiles::ParseText(const text::ImportLine& line, const std::string& pa
 
 bool ProgramFiles::ImportModel(const text::ImportLine& line, const std::string& path, const std::string& prefix,
                                ir::Module& module, diagnostics::Diagnostics& diagnostics) {
-  if (!HasOptions(line, {kShape, kFreeze, kSignature}, "a model", diagnostics)) return false;
+  if (!HasOptions(line, {kShape, kFreeze, kSignature, kCacheDType}, "a model", diagnostics)) return false;
   diagnostics::SourceMap origins;
   importing::ImportOptions options{.sources = &origins};
   std::string folder = FolderOf(line, diagnostics.sources());
@@ -223,8 +229,9 @@ bool ProgramFiles::ImportModel(const text::ImportLine& line, const std::string& 
       options.signatures.push_back(option.value);
       continue;
     }
-    absl::Status status =
-        option.name == kShape ? AddShape(option.value, options) : AddFrozen(option.value, folder, options);
+    absl::Status status = option.name == kShape         ? AddShape(option.value, options)
+                          : option.name == kCacheDType ? AddCacheDType(option.value, options)
+                                                       : AddFrozen(option.value, folder, options);
     if (!status.ok()) return FailOption(option, std::string(status.message()), diagnostics);
   }
   absl::StatusOr<importing::ImportedModel> model = importing::ImportFile(path, std::move(options));

@@ -77,6 +77,8 @@ class ProgramFiles : public text::Importer {
 absl::Status AddShape(std::string_view text, importing::ImportOptions& options);
 // Adds "NAME=VALUE" to the frozen inputs of `options`: 3, 1.5, true, 1,80 or @FILE.npy, a path relative to `folder`.
 absl::Status AddFrozen(std::string_view text, std::string_view folder, importing::ImportOptions& options);
+// Sets the dtype of the caches of `options`: float16, bfloat16 or float32.
+absl::Status AddCacheDType(std::string_view text, importing::ImportOptions& options);
 
 }  // namespace rvm::driver
 

@@ -55,8 +55,10 @@ constexpr Format kFormats[] = {
     {"tensorflow", ".pb",
      [](const FileBytes& file, const ImportOptions& options) { return tensorflow::Import(file.bytes, options); },
      /*has_weights_file=*/false, /*has_signatures=*/true},
-    {"gguf", ".gguf", checkpoint::ImportGguf},
-    {"transformers", kFolderFile, checkpoint::ImportFolder},
+    {"gguf", ".gguf", checkpoint::ImportGguf, /*has_weights_file=*/false, /*has_signatures=*/false,
+     /*has_caches=*/true},
+    {"transformers", kFolderFile, checkpoint::ImportFolder, /*has_weights_file=*/false, /*has_signatures=*/false,
+     /*has_caches=*/true},
 };
 
 // A format with several endings has a row for each, one behind the other.
@@ -149,15 +151,27 @@ void UseWeights(FileBytes weights, ImportOptions& options) {
   options.files = [weights = std::move(weights)](std::string_view) { return weights; };
 }
 
+absl::StatusOr<DataType> ReadCacheDType(std::string_view name) {
+  const std::optional<DataType> dtype = ParseDataType(name);
+  if (dtype && (*dtype == kFloat16 || *dtype == kBFloat16 || *dtype == kFloat32)) return *dtype;
+  return absl::InvalidArgumentError(
+      absl::StrCat("saw `", Abseil(name), "`; expected float16, bfloat16 or float32, as the dtype of caches"));
+}
+
 absl::StatusOr<ImportedModel> ImportBytes(const Format& format, const FileBytes& file, const ImportOptions& options) {
-  if (options.signatures.empty() || format.has_signatures) {
-    absl::StatusOr<ImportedModel> model = format.import(file, options);
-    if (model.ok()) return model;
-    // Names in a model may be any bytes.
-    return absl::Status(model.status().code(), ReadableText(std::string(model.status().message())));
+  if (!options.signatures.empty() && !format.has_signatures) {
+    return absl::InvalidArgumentError(absl::StrCat("signature `", options.signatures[0], "`: models of the format ",
+                                                   Abseil(format.name), " have no signatures to choose from"));
   }
-  return absl::InvalidArgumentError(absl::StrCat("signature `", options.signatures[0], "`: models of the format ",
-                                                 Abseil(format.name), " have no signatures to choose from"));
+  if (options.cache_dtype && !format.has_caches) {
+    return absl::InvalidArgumentError(absl::StrCat("caches of ", options.cache_dtype->ToString(),
+                                                   ": models of the format ", Abseil(format.name),
+                                                   " have the caches of their graph"));
+  }
+  absl::StatusOr<ImportedModel> model = format.import(file, options);
+  if (model.ok()) return model;
+  // Names in a model may be any bytes.
+  return absl::Status(model.status().code(), ReadableText(std::string(model.status().message())));
 }
 
 absl::StatusOr<ImportedModel> ImportFile(const Format& format, const std::string& given, ImportOptions options) {

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/data_type.h"
 #include "base/literal.h"
 #include "compiler/diagnostics/diagnostics.h"
 #include "compiler/import/file_bytes.h"
@@ -37,6 +39,9 @@ struct ImportOptions {
   // The signatures of a SavedModel that become entries: the first one `@main`, others functions of their names. Empty:
   // `serving_default`, or the only one.
   std::vector<std::string> signatures;
+  // The dtype of the caches of keys and values of a decoder that is weights alone. Not given: float32 if its weights
+  // are of float32, else float16, whose rounding is below that of the weights.
+  std::optional<DataType> cache_dtype;
   bool all_extents_unknown = false;  // every extent of every input is `?`: for tests
   ExternalFiles files;               // null: a model with external data is refused
   Coverage* coverage = nullptr;      // if not null, receives the coverage, also where the import fails

@@ -1,9 +1,10 @@
-// Computes equal operator calls once.
+// Computes equal operator calls once, and takes a field of a tuple once.
 //
 // Takes and returns A-normal form. A let of an operator call is dropped where an earlier let, of the same block or of
 // one around it, has the same operator, attributes, operands and type: its variable replaces the other. The order of
 // the operands of a commutative operator does not matter. Operators are pure, and a call that fails fails the first
-// time. Calls outside a function literal are not reused inside it: that would add a capture.
+// time. The same holds for a let of a field, of a tuple by any of its names: a tensor that has two names cannot be
+// updated in place. Lets outside a function literal are not reused inside it: that would add a capture.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -35,6 +36,8 @@ bool IsCommutative(const ir::Call& call) {
   return std::binary_search(std::begin(kCommutative), std::end(kCommutative), ir::OpCallee(&call)->name);
 }
 
+uint64_t AddressOf(const void* pointer) { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(pointer)); }
+
 bool IsSameOperand(const Expr* a, const Expr* b) {
   if (a->expr_kind != b->expr_kind) return false;
   if (const auto* use = DynCast<ir::VarExpr>(a)) return use->var == Cast<ir::VarExpr>(b)->var;
@@ -52,16 +55,15 @@ bool IsSameOperand(const Expr* a, const Expr* b) {
 using Key = std::vector<uint64_t>;
 
 Key KeyOf(const ir::Call& call) {
-  auto address = [](const void* pointer) { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(pointer)); };
-  Key key = {address(ir::OpCallee(&call))};
+  Key key = {AddressOf(ir::OpCallee(&call))};
   auto add = [&](const Expr* atom) {
     if (const auto* use = DynCast<ir::VarExpr>(atom)) {
-      key.push_back(address(use->var));
+      key.push_back(AddressOf(use->var));
     } else if (const auto* constant = DynCast<ir::Constant>(atom)) {
       const Literal& literal = constant->literal;
       uint64_t bits = 0;
       if (literal.rank() == 0) std::memcpy(&bits, literal.data(), static_cast<size_t>(literal.bytes()));
-      key.push_back(literal.rank() == 0 ? bits : address(literal.data()));
+      key.push_back(literal.rank() == 0 ? bits : AddressOf(literal.data()));
     }
   };
   for (const Expr* arg : call.args) {
@@ -103,12 +105,19 @@ class SubexpressionRewriter : public Rewriter {
   void RewriteLet(const ir::Let& let, std::vector<Binding>& chain) override {
     Rewriter::RewriteLet(let, chain);
     const Binding& binding = chain.back();
+    if (const auto* use = DynCast<ir::VarExpr>(binding.value)) named_[binding.var] = Original(use->var);
     const auto* call = DynCast<ir::Call>(binding.value);
-    if (ir::OpCallee(call) == nullptr || !ir::TypesEqual(call->type, binding.var->type)) return;
-    Key key = KeyOf(*call);
+    const auto* field = DynCast<ir::Project>(binding.value);
+    const auto* tuple = field == nullptr ? nullptr : DynCast<ir::VarExpr>(field->tuple);
+    if (ir::OpCallee(call) == nullptr && tuple == nullptr) return;
+    if (!ir::TypesEqual(binding.value->type, binding.var->type)) return;
+    Key key = tuple == nullptr ? KeyOf(*call) : Key{AddressOf(Original(tuple->var)), static_cast<uint64_t>(field->index)};
     std::vector<Binding>& candidates = available_[key];
     for (const Binding& earlier : candidates) {
-      if (!IsSameCall(*Cast<ir::Call>(earlier.value), *call)) continue;
+      const auto* other = DynCast<ir::Call>(earlier.value);
+      const bool is_same = tuple == nullptr ? other != nullptr && IsSameCall(*other, *call)
+                                            : other == nullptr && ir::TypesEqual(earlier.var->type, binding.var->type);
+      if (!is_same) continue;
       renamed_[binding.var] = earlier.var;
       chain.pop_back();
       return;
@@ -125,9 +134,16 @@ class SubexpressionRewriter : public Rewriter {
                        std::equal(a.args.begin(), a.args.end(), b.args.rbegin(), b.args.rend(), IsSameOperand));
   }
 
-  absl::flat_hash_map<Key, std::vector<Binding>> available_;  // lets of operator calls in scope
+  // Returns the variable that this one is another name of, or itself.
+  const ir::Var* Original(const ir::Var* var) const {
+    auto found = named_.find(var);
+    return found == named_.end() ? var : found->second;
+  }
+
+  absl::flat_hash_map<Key, std::vector<Binding>> available_;  // lets of operator calls and fields in scope
   std::vector<Key> log_;                                      // of what was added to them
   absl::flat_hash_map<const ir::Var*, ir::Var*> renamed_;
+  absl::flat_hash_map<const ir::Var*, const ir::Var*> named_;  // names of variables, by the let that adds them
 };
 
 absl::StatusOr<ir::Module> EliminateCommonSubexpressions(const ir::Module& module, PassContext&) {
@@ -139,7 +155,7 @@ absl::StatusOr<ir::Module> EliminateCommonSubexpressions(const ir::Module& modul
 }  // namespace
 
 const Pass kEliminateCommonSubexpressions = {.name = "eliminate_common_subexpressions",
-                                             .summary = "equal operator calls computed once",
+                                             .summary = "equal operator calls computed, and fields taken, once",
                                              .run = EliminateCommonSubexpressions,
                                              .needs = Form::kANormal,
                                              .keeps_effect_order = true};

@@ -134,6 +134,9 @@ typedef struct {
    * weights. NULL: "serving_default", or the only one. */
   const char* const* signatures;
   size_t signature_count;
+  /* The dtype of the caches of keys and values of a "gguf" or "transformers" decoder: "float16", "bfloat16" or
+   * "float32". NULL: float32 if the weights are of float32, else float16. */
+  const char* cache_dtype;
 } rvm_import_options; /* NULL: none */
 
 /* Imports a model of the format "onnx", "torch" (what torch.export.save or torch.jit.save wrote), "tflite" (TensorFlow

@@ -112,6 +112,43 @@ TEST(FewRowsTest, OneRowReadsKeysAndValuesInPlace) {
   }
 }
 
+// Attention of one token to keys and values with tokens first, in heads that several heads of queries share: memory is
+// read from its beginning to its end, and caches of 16 bits are widened vector by vector.
+TEST(FewRowsTest, OneTokenReadsCachesInTheirOrder) {
+  Dim n = Dim::Var(0, "n");
+  for (DataType stored : {kFloat32, kFloat16, kBFloat16}) {
+    for (int64_t shared : {1, 3, 8}) {
+      Tensor q = Input(0, "q", kFloat32, {Dim(2), Dim(shared), Dim(64)}), mask = Input(3, "mask", kFloat32, {n});
+      Tensor k = Input(1, "k", stored, {n, Dim(2), Dim(64)}), v = Input(2, "v", stored, {n, Dim(2), Dim(64)});
+      auto by_heads = [](const Tensor& x) {
+        return ComputeTensor("heads", kFloat32, {x.dims()[1], x.dims()[0], x.dims()[2]},
+                             [&](Indices i) { return te::Cast(kFloat32, x({i[1], i[0], i[2]})); });
+      };
+      Tensor keys = by_heads(k), values = by_heads(v);
+      Dim depth[] = {Dim(64)}, tokens[] = {n};
+      Tensor scores = ComputeTensor("scores", kFloat32, {Dim(2), Dim(shared), n}, [&](Indices i) {
+        return te::Reduce(ReduceOp::kSum, depth,
+                          [&](Indices r) { return q({i[0], i[1], r[0]}) * keys({i[0], i[2], r[0]}); });
+      });
+      Tensor shares = ComputeTensor("shares", kFloat32, scores.dims(), [&](Indices i) {
+        return te::Unary(te::UnaryOp::kTanh, scores(i) * te::FloatConst(kFloat32, 0.0625) + mask({i[2]}));
+      });
+      Tensor y = ComputeTensor("y", kFloat32, q.dims(), [&](Indices i) {
+        return te::Reduce(ReduceOp::kSum, tokens,
+                          [&](Indices r) { return shares({i[0], i[1], r[0]}) * values({i[0], r[0], i[2]}); });
+      });
+      const CheckOptions options{.symbol_values = {{1}, {33}, {500}, {0}}, .tolerance = 1e-4, .threads = true};
+      for (const ScheduledKernel& kernel : CheckOnTargets({"attention", {q, k, v, mask}, {y}}, options)) {
+        const std::string text = Describe(kernel.schedule);
+        if (!kernel.schedule.target.has_half_conversions && stored == kFloat16) continue;
+        EXPECT_EQ(text.find("heads"), std::string::npos) << text;
+        EXPECT_NE(text.find("outer 2 inside, depth 64, rows along the depth"), std::string::npos) << text;
+        EXPECT_NE(text.find("depth n in blocks of"), std::string::npos) << text;
+      }
+    }
+  }
+}
+
 TEST(FewRowsTest, KeysThatSomethingElseReadsAreCopiedInAllCalls) {
   Tensor q = Input(0, "q", kFloat32, {kBatch, Dim(4), kRows, Dim(64)});
   Tensor k = Input(1, "k", kFloat32, {kBatch, Dim(2), kKeys, Dim(64)});

@@ -96,7 +96,7 @@ bool PlanDirectly(Schedule& schedule, LoopNest& nest) {
     nest = *std::move(direct);
     return true;
   }
-  if (!schedule.sum_order.is_fixed) PlanFewRows(attempt);
+  if (!schedule.sum_order.is_fixed) PlanFewRows(schedule.target, attempt);
   if (!attempt.tile->few) return false;
   nest = std::move(attempt);
   return true;
@@ -162,11 +162,13 @@ void PlanForCpu(Schedule& schedule) {
     if (nest.reduction() != nullptr && any_order) {
       if (!is_planned) {
         PlanTileAndAxes(schedule, nest);
-        if (nest.tile && !schedule.sum_order.is_fixed) PlanFewRows(nest);
+        if (nest.tile && !schedule.sum_order.is_fixed) PlanFewRows(schedule.target, nest);
+        if (!nest.tile) nest.tile = PlanDots(schedule, nest);
       }
       if (nest.tile) {
         nest.form = NestForm::kTiles;
         nest.tile->row_parts = RowParts(nest);
+        PlanDepthBlocks(schedule, nest);
         bool copies = !nest.tile->few || !nest.tile->few->always();
         if (copies && nest.tile->access == Tile::Access::kPanels && !nest.tile->is_packed()) {
           nests.push_back(Copying(MakePanels(schedule, nest)));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/schedule/split_axes.h"
+#include "kernels/schedule/stored_factors.h"
 #include "kernels/schedule/tile_planner.h"
 
 namespace rvm::schedule {
@@ -21,19 +22,37 @@ using te::Tensor;
 
 // Rows for which dot products take less time than copying the other factor for a tile.
 constexpr int64_t kMaxFewRows = 4;
+// The same where the factor would be copied for this product alone: a product with so many rows, all of a call, reads
+// the factor from memory once, and a copy would be written and read in addition.
+constexpr int64_t kMaxRowsOfDots = 8;
+// Fewer columns are not worth a tile.
+constexpr int64_t kMinColumnsOfDots = 8;
 // Maximum number of vectors of the depth: they are loaded one after the other, without a loop.
 constexpr int64_t kMaxDepthVectors = 32;
+// Bytes of the sums of all units of a nest that runs in blocks of the depth: they are on the stack.
+constexpr int64_t kMaxBytesOfSums = 16 * 1024;
+// Bytes of the vector factor in a block of the depth, which stays in the first-level cache for all units, and the least
+// positions of a block. A nest with fewer than kMinDepthBlocks blocks does without them.
+constexpr int64_t kBytesOfDepthBlock = 16 * 1024, kMinDepthBlock = 8, kMinDepthBlocks = 4;
 
 // Returns whether the factor is an element of a tensor, and the next one along the depth is its neighbour.
-bool RunsAlong(const Expr& factor, const IndexVar& depth) {
-  return factor->kind == ExprKind::kRead && te::Stride(factor->operands[0], depth.id) == int64_t{1};
+bool RunsAlong(const Target& target, const Expr& factor, const IndexVar& depth) {
+  const Expr element = ElementOf(factor, target);
+  return element->kind == ExprKind::kRead && te::Stride(element->operands[0], depth.id) == int64_t{1};
+}
+
+// Returns whether dot products along the depth are made of whole vectors.
+bool IsDepthOfDots(const IndexVar& depth, int64_t lanes) {
+  const int64_t steps = depth.extent.AsConst().value_or(0);
+  return steps > 0 && steps % lanes == 0 && steps / lanes <= kMaxDepthVectors;
 }
 
 // Returns whether the places that a factor reads lie at the same distance from one step of the depth, or row or column,
 // to the next.
-bool IsStrided(const LoopNest& nest, const Expr& factor) {
-  if (factor->kind != ExprKind::kRead) return false;
-  auto is_strided = [&](const IndexVar& axis) { return te::Stride(factor->operands[0], axis.id).has_value(); };
+bool IsStrided(const Target& target, const LoopNest& nest, const Expr& factor) {
+  const Expr element = ElementOf(factor, target);
+  if (element->kind != ExprKind::kRead) return false;
+  auto is_strided = [&](const IndexVar& axis) { return te::Stride(element->operands[0], axis.id).has_value(); };
   return std::all_of(nest.direct->axes.begin(), nest.direct->axes.end(), is_strided) &&
          is_strided(nest.axes[nest.tile->column]) && (!nest.tile->row || is_strided(nest.axes[*nest.tile->row]));
 }
@@ -67,7 +86,7 @@ std::optional<LoopNest> ReadDirectly(Schedule& schedule, const LoopNest& nest) {
   const std::vector<Expr>& copied = nest.tensors[0].value->operands[0]->operands;
   const std::vector<Expr>& factors = nest.direct->operands[0]->operands;
   for (size_t i = 0; i < factors.size(); ++i) {
-    if (is_known || (factors[i].get() != copied[i].get() && !IsStrided(nest, factors[i]))) return std::nullopt;
+    if (is_known || (factors[i].get() != copied[i].get() && !IsStrided(schedule.target, nest, factors[i]))) return std::nullopt;
   }
   LoopNest direct = nest;
   direct.tensors[0].value = nest.direct;
@@ -89,29 +108,107 @@ std::optional<LoopNest> SumDirectly(Schedule& schedule, const LoopNest& nest) {
   if (PlanTile(schedule, direct)) return std::nullopt;
   const Expr& sum = direct.tensors[0].value;
   for (const Expr& factor : sum->operands[0]->operands) {
-    bool is_strided = RunsAlong(factor, sum->axes[0]) &&
+    bool is_strided = RunsAlong(schedule.target, factor, sum->axes[0]) &&
                       std::all_of(direct.axes.begin(), direct.axes.end(), [&](const IndexVar& axis) {
-                        return te::Stride(factor->operands[0], axis.id).has_value();
+                        return te::Stride(ElementOf(factor, schedule.target)->operands[0], axis.id).has_value();
                       });
     if (!is_strided) return std::nullopt;
   }
+  direct.tile = PlanDots(schedule, direct);
   return direct;
 }
 
-void PlanFewRows(LoopNest& nest) {
+std::optional<Tile> PlanDots(const Schedule& schedule, const LoopNest& nest) {
+  const ExprNode& sum = *nest.reduction();
+  const Expr& product = sum.operands[0];
+  const bool is_product = sum.reduce == te::ReduceOp::kSum && product->kind == ExprKind::kBinary &&
+                          product->binary == te::BinaryOp::kMultiply && product.dtype().is_float();
+  if (schedule.sum_order.is_fixed || !schedule.target.has_vectors || !is_product || sum.axes.size() != 1)
+    return std::nullopt;
+  const IndexVar& depth = sum.axes[0];
+  Tile tile;
+  tile.access = Tile::Access::kPanels;
+  tile.lanes = schedule.target.Lanes(product.dtype());
+  if (depth.extent.AsConst().value_or(0) % tile.lanes != 0) tile.lanes /= 2;
+  if (!IsDepthOfDots(depth, tile.lanes)) return std::nullopt;
+  for (size_t side : {1, 0}) {
+    const Expr &broadcast = product->operands[1 - side], &vector = product->operands[side];
+    if (!RunsAlong(schedule.target, broadcast, depth) || !RunsAlong(schedule.target, vector, depth)) continue;
+    std::vector<size_t> columns, rows;
+    for (size_t i = 0; i < nest.axes.size(); ++i) {
+      bool by_broadcast = te::DependsOn(broadcast, nest.axes[i].id), by_vector = te::DependsOn(vector, nest.axes[i].id);
+      if (by_broadcast && by_vector) tile.outer.push_back(i);
+      if (by_broadcast != by_vector) (by_vector ? columns : rows).push_back(i);
+    }
+    const bool fits = columns.size() == 1 && rows.size() <= 1 &&
+                      nest.axes[columns[0]].extent.AsConst().value_or(kMinColumnsOfDots) >= kMinColumnsOfDots &&
+                      (rows.empty() || nest.axes[rows[0]].extent.AsConst().value_or(kMaxRowsOfDots + 1) <= kMaxRowsOfDots);
+    if (!fits) {
+      tile.outer.clear();
+      continue;
+    }
+    tile.broadcast = broadcast;
+    tile.vector = vector;
+    tile.column = columns[0];
+    if (!rows.empty()) tile.row = rows[0];
+    const Dim count = rows.empty() ? Dim(1) : nest.axes[rows[0]].extent;
+    tile.rows = std::max<int64_t>(count.constant(), 1);
+    tile.transposed_store = tile.row && *tile.row > tile.column;
+    tile.few = {count, tile.rows, broadcast, vector, depth};
+    // Columns lie apart in memory, with those of the outer axes between them.
+    const Expr& place = ElementOf(vector, schedule.target)->operands[0];
+    const std::optional<int64_t> apart = te::Stride(place, nest.axes[tile.column].id);
+    tile.panels_first = !tile.outer.empty() && apart && std::ranges::all_of(tile.outer, [&](size_t axis) {
+                          std::optional<int64_t> stride = te::Stride(place, nest.axes[axis].id);
+                          return stride && *stride < *apart && nest.axes[axis].extent.is_const();
+                        });
+    return tile;
+  }
+  return std::nullopt;
+}
+
+void PlanDepthBlocks(const Schedule& schedule, LoopNest& nest) {
+  Tile& tile = *nest.tile;
+  const ExprNode& sum = *nest.reduction();
+  const bool is_plain = tile.access == Tile::Access::kInPlace && sum.dtype.is_float() && sum.axes.size() == 1 &&
+                        tile.column_stride == 1 && !tile.few && !tile.window && !tile.shared_by_column &&
+                        !tile.transposed_store && !tile.matrices && tile.depth_step == 1 && tile.segments == 0 &&
+                        tile.panels_at_once == 1 && tile.inner.empty() && !tile.outer.empty();
+  if (!is_plain || schedule.sum_order.is_fixed) return;
+  const Dim rows = tile.row ? nest.axes[*tile.row].extent : Dim(1);
+  // All rows are those of one tile, which then reads a position of the vector factor once.
+  if (!rows.is_const() || rows.constant() < 1 || rows.constant() > tile.rows) return;
+  const Expr& place = tile.vector->operands[0];
+  const std::optional<int64_t> apart = te::Stride(place, sum.axes[0].id);
+  if (!apart) return;
+  int64_t units = 1;
+  for (size_t axis : tile.outer) {
+    const Dim& extent = nest.axes[axis].extent;
+    std::optional<int64_t> stride = te::Stride(place, nest.axes[axis].id);
+    if (!stride || !extent.is_const() || *stride * extent.constant() > *apart) return;
+    units *= extent.constant();
+  }
+  const Dim& columns = nest.axes[tile.column].extent;
+  if (!columns.is_const()) return;
+  units *= (columns.constant() + tile.panel() - 1) / tile.panel();
+  if (units * tile.rows * tile.panel() * sum.dtype.bytes() > kMaxBytesOfSums) return;
+  const int64_t block = std::max<int64_t>(kBytesOfDepthBlock / (*apart * tile.vector.dtype().bytes()), kMinDepthBlock);
+  if (sum.axes[0].extent.is_const() && sum.axes[0].extent.constant() < kMinDepthBlocks * block) return;
+  tile.depth_block = block;
+}
+
+void PlanFewRows(const Target& target, LoopNest& nest) {
   Tile& tile = *nest.tile;
   const Expr& value = nest.direct ? nest.direct : nest.tensors[0].value;
   if (!tile.row || tile.is_packed() || tile.depth_step > 1 || value->axes.size() != 1) return;
   const IndexVar& depth = value->axes[0];
   const Expr& product = value->operands[0];
-  if (!product.dtype().is_float() || !depth.extent.is_const()) return;
-  int64_t steps = depth.extent.constant();
-  if (steps == 0 || steps % tile.lanes != 0 || steps / tile.lanes > kMaxDepthVectors) return;
+  if (!product.dtype().is_float() || !IsDepthOfDots(depth, tile.lanes)) return;
   // The vector factor depends on the columns.
   const IndexVar &row = nest.axes[*tile.row], &column = nest.axes[tile.column];
   size_t vector = te::DependsOn(product->operands[1], column.id) ? 1 : 0;
   const Expr &rows = product->operands[1 - vector], &columns = product->operands[vector];
-  bool fits = RunsAlong(rows, depth) && RunsAlong(columns, depth) && te::DependsOn(rows, row.id) &&
+  bool fits = RunsAlong(target, rows, depth) && RunsAlong(target, columns, depth) && te::DependsOn(rows, row.id) &&
               !te::DependsOn(rows, column.id) && !te::DependsOn(columns, row.id);
   if (!fits || rows.dtype() != product.dtype() || columns.dtype() != product.dtype()) return;
   Tile::FewRows few{row.extent, std::min(kMaxFewRows, tile.rows), rows, columns, depth};
@@ -123,7 +220,8 @@ void PlanFewRows(LoopNest& nest) {
 
 void LimitCopies(const Schedule& schedule, std::vector<LoopNest>& nests) {
   auto is_copy = [&](const NestTensor& t) {
-    return t.stored && !IsOutput(schedule, t.tensor) && t.value->kind == ExprKind::kRead;
+    return t.stored && !IsOutput(schedule, t.tensor) &&
+           ElementOf(t.value, schedule.target)->kind == ExprKind::kRead;
   };
   for (size_t n = nests.size(); n-- > 0;) {
     if (!nests[n].replicas.empty() || nests[n].update) continue;

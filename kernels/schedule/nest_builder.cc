@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
+#include "kernels/schedule/stored_factors.h"
 #include "kernels/schedule/stored_views.h"
 #include "kernels/schedule/updates.h"
 #include "kernels/te/kernel_symbols.h"
@@ -364,9 +365,13 @@ Expr NestBuilder::Inline(const Expr& e, const std::vector<IndexVar>& axes, const
   Rewrite rewrite;
   for (size_t i = 0; i < indices.size(); ++i) rewrite.variables[axes[i].id] = indices[i];
   rewrite.read = [this](const Tensor& read, std::vector<Expr> at) {
-    bool is_inlined = read->kind == TensorKind::kCompute &&
-                      (!facts_.at(read.get()).materialised || (inlines_copies_ && IsCopy(read)));
-    if (is_inlined) return Inline(read, at);
+    const bool is_computed = read->kind == TensorKind::kCompute;
+    if (is_computed && !facts_.at(read.get()).materialised) return Inline(read, at);
+    if (is_computed && inlines_copies_ && IsCopy(read)) {
+      // What it copies may be computed from several elements.
+      Expr value = Inline(read, at);
+      if (ElementOf(value, schedule_.target)->kind == ExprKind::kRead) return value;
+    }
     ExprNode node{.kind = ExprKind::kRead, .dtype = read.dtype()};
     node.tensor = read;
     node.operands = {pool().Offset(read.dims(), at)};
@@ -414,13 +419,13 @@ NestTensor NestBuilder::Expand(const Tensor& tensor, const LoopNest& nest) {
   return {tensor, value, false};
 }
 
-// Returns whether the tensor has the elements of another one, and one tensor reads it.
+// Returns whether the tensor has the elements of another one, or these widened, and one tensor reads it.
 bool NestBuilder::IsCopy(const Tensor& tensor) const {
   const Facts& facts = facts_.at(tensor.get());
   bool is_output = std::any_of(schedule_.outputs.begin(), schedule_.outputs.end(),
                                [&](const Tensor& output) { return output.get() == tensor.get(); });
-  return facts.materialised && facts.readers == 1 && !is_output && tensor->body->kind == ExprKind::kRead &&
-         !HasOwnNest(tensor) && !tensor->is_stored;
+  return facts.materialised && facts.readers == 1 && !is_output && !HasOwnNest(tensor) && !tensor->is_stored &&
+         ElementOf(tensor->body, schedule_.target)->kind == ExprKind::kRead;
 }
 
 // See LoopNest::direct.

@@ -30,11 +30,12 @@ std::string AxisNames(const LoopNest& nest, const std::vector<size_t>& axes) {
 
 std::string Describe(const LoopNest& nest) {
   const Tile& tile = *nest.tile;
+  const bool has_sums = !tile.few || !tile.few->always();
   std::string text = absl::StrCat(" [", tile.rows, "x", tile.vectors, " vectors of ", tile.lanes);
   if (tile.access == Tile::Access::kInPlace) {
     text += " in place";
   } else {
-    text += tile.is_packed() ? " packed" : " from panels";
+    text += tile.is_packed() ? " packed" : has_sums ? " from panels" : "";
     if (!tile.sources.empty()) absl::StrAppend(&text, ", computed from ", tile.sources.size(), " constants");
     if (tile.scale) absl::StrAppend(&text, ", scaled behind ", tile.scaled_axes, " axes");
     if (tile.blocks) absl::StrAppend(&text, ", blocks of bytes by ", tile.depth_step);
@@ -47,12 +48,14 @@ std::string Describe(const LoopNest& nest) {
   if (tile.panels_at_once > 1) absl::StrAppend(&text, ", ", tile.panels_at_once, " panels at once");
   if (!tile.outer.empty()) absl::StrAppend(&text, ", outer ", AxisNames(nest, tile.outer));
   if (!tile.inner.empty()) absl::StrAppend(&text, ", inner ", AxisNames(nest, tile.inner));
+  if (tile.panels_first) text += " inside";
   absl::StrAppend(&text, ", depth ", absl::StrJoin(nest.reduction()->axes, "x", [](std::string* out, const auto& axis) {
     *out += axis.extent.ToString();
   }));
+  if (tile.depth_block > 0) absl::StrAppend(&text, " in blocks of ", tile.depth_block);
   if (tile.window) absl::StrAppend(&text, ", rows share a window of ", tile.window->extent);
   if (tile.shared_by_column) text += " by column";
-  int64_t strands = tile.Strands(tile.rows), unroll = tile.Unroll(tile.rows);
+  int64_t strands = has_sums ? tile.Strands(tile.rows) : 1, unroll = has_sums ? tile.Unroll(tile.rows) : 1;
   if (tile.segments > 1) absl::StrAppend(&text, ", ", tile.segments, " segments");
   if (strands > 1) absl::StrAppend(&text, ", ", strands, " strands");
   if (unroll > 1) absl::StrAppend(&text, ", unrolled ", unroll);

@@ -145,7 +145,9 @@ TEST(ScheduleTest, ProductsByOperand) {
   // One row: no copy of the matrix pays.
   EXPECT_EQ(Text(Product(1, 96, 80, false), {}, kWide),
             "tiles 96: product [1x6 vectors of 16 in place, depth 80, 2 strands, unrolled 4]");
-  EXPECT_EQ(Text(Product(1, 96, 80, true), {}, kWide), "reduce 96: product");
+  EXPECT_EQ(Text(Product(1, 96, 80, true), {}, kWide),
+            "tiles 96: product [1x1 vectors of 16, depth 80, rows along the depth]");
+  EXPECT_EQ(Text(Product(1, 96, 84, true), {}, kWide), "reduce 96: product");
   Dim m = Dim::Var(1, "m"), n = Dim::Var(2, "n"), k = Dim::Var(3, "k");
   EXPECT_EQ(Text(Product(m, n, k, false), {}, kWide),
             "tiles mxn: product [6x4 vectors of 16 in place, masked, depth k, unrolled 2]");

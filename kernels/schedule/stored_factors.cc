@@ -247,6 +247,13 @@ Expr StoredFactor(const Expr& factor) {
              : Expr();
 }
 
+Expr ElementOf(const Expr& factor, const Target& target) {
+  const Expr element = factor->kind == ExprKind::kCast ? factor->operands[0] : Expr();
+  if (!element || factor.dtype() != kFloat32) return factor;
+  const bool is_cheap = element.dtype() == kBFloat16 || (element.dtype() == kFloat16 && target.has_half_conversions);
+  return is_cheap && target.has_vectors ? element : factor;
+}
+
 namespace {
 
 bool HasRead(const Expr& e) {

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "kernels/schedule/target.h"
 #include "kernels/te/tensor.h"
 
 namespace rvm::schedule {
@@ -18,6 +19,10 @@ te::Computation ReadStoredFactors(const te::Computation& computation, std::vecto
 // Returns the operand of `factor` if that is a cast that tiles apply to vectors as they load them, else null: from a
 // number that takes no more bytes to a float, or from a narrower integer to int32.
 te::Expr StoredFactor(const te::Expr& factor);
+
+// Returns the element of float16 or bfloat16 that `factor` is converted from, if it is one that the target converts
+// vector by vector at hardly more than the cost of loading them; else `factor`.
+te::Expr ElementOf(const te::Expr& factor, const Target& target);
 
 // Returns whether `factor` is arithmetic on elements of inputs that tiles do on vectors: to float32, of numbers of 16
 // bits or fewer, and of float32.

@@ -128,6 +128,13 @@ struct Tile {
   // Panels of a unit of work, which are computed side by side for one tile of rows after the other: few columns of many
   // rows would be stored in short pieces that lie far apart.
   int64_t panels_at_once = 1;
+  // The loops over the outer axes run inside of the loop over the panels: at one column, the vector factor has
+  // neighbours along these axes in memory.
+  bool panels_first = false;
+  // Positions of the depth axis that all units of a thread sum up before any goes on to the next ones, because the
+  // vector factor has all units side by side at each position. The sums stay on the stack meanwhile. 0: a unit sums up
+  // all positions.
+  int64_t depth_block = 0;
   // Parts that the tiles of rows are divided into, each a unit of work, where there are too few others for threads.
   int64_t row_parts = 1;
   int64_t inner_depth = 0;  // steps of the innermost depth axis; 0: not known before the kernel runs

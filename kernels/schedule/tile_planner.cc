@@ -394,14 +394,16 @@ class TilePlanner {
   }
 
   bool ReadInPlace(const std::vector<size_t>& columns, Tile& tile) const {
-    if (tile.vector->kind != ExprKind::kRead || (tile.depth_step > 1 && !HasFours(tile))) return false;
+    const Expr vector = tile.depth_step > 1 ? tile.vector : ElementOf(tile.vector, target_);
+    if (vector->kind != ExprKind::kRead || (tile.depth_step > 1 && !HasFours(tile))) return false;
     const int64_t most = tile.depth_step > 1 ? 1 : kMaxColumnStride;
     for (size_t column : columns) {
       const IndexVar& axis = nest_.axes[column];
-      int64_t elements = te::Stride(tile.vector->operands[0], axis.id).value_or(0), stride = elements / tile.depth_step;
+      int64_t elements = te::Stride(vector->operands[0], axis.id).value_or(0), stride = elements / tile.depth_step;
       if (elements % tile.depth_step != 0 || stride < 1 || stride > most || !FillsVectors(axis.extent, tile)) continue;
       bool fits = axis.extent.is_const() && axis.extent.constant() >= tile.lanes;
       if (!fits && !(tile.depth_step > 1 ? target_.masks_are_fast() : target_.has_masks)) continue;
+      tile.vector = vector;
       tile.column = column;
       tile.column_stride = stride;
       tile.access = Tile::Access::kInPlace;

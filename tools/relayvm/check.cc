@@ -23,6 +23,7 @@ constexpr OptionSpec kOptions[] = {
     kFreezeOption,
     kShapeOption,
     kSignatureOption,
+    kCacheDTypeOption,
     {"--types", "", "print the type of each function"},
 };
 

@@ -40,6 +40,7 @@ constexpr OptionSpec kOptions[] = {
     kFreezeOption,
     kShapeOption,
     kSignatureOption,
+    kCacheDTypeOption,
     kLevelOption,
     kTargetOption,
     kCompileDeviceOption,

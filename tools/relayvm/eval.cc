@@ -28,6 +28,7 @@ constexpr OptionSpec kOptions[] = {
     kFreezeOption,
     kShapeOption,
     kSignatureOption,
+    kCacheDTypeOption,
     {"--max-steps", "N", "stop after N steps (no limit)"},
 };
 

@@ -58,6 +58,9 @@ absl::StatusOr<importing::ImportedModel> ImportModel(const std::string& path, co
     RVM_RETURN_IF_ERROR(OfOption(kShapeOption, driver::AddShape(given, import)));
   }
   import.signatures = options.Values(kSignatureOption.name);
+  for (const std::string& given : options.Values(kCacheDTypeOption.name)) {
+    RVM_RETURN_IF_ERROR(OfOption(kCacheDTypeOption, driver::AddCacheDType(given, import)));
+  }
   RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, importing::ImportFile(path, std::move(import)));
   for (const std::string& warning : model.warnings)
     std::cerr << "relayvm: warning: " << path << ": " << warning << '\n';
@@ -79,21 +82,29 @@ absl::StatusOr<driver::ProgramFiles> ReadImports(const Options& options) {
     }
     lines.push_back({.path = given.substr(equals + 1), .name = name});
   }
-  for (const OptionSpec& option : {kShapeOption, kFreezeOption, kSignatureOption}) {
+  struct Given {
+    OptionSpec option;
+    std::string_view name;  // in an import of a text
+    std::string_view what, pattern;
+  };
+  constexpr std::string_view kInput = "an input of a model with a graph", kInputPattern = "INPUT";
+  constexpr Given kGiven[] = {{kShapeOption, "shape", kInput, kInputPattern},
+                              {kFreezeOption, "freeze", kInput, kInputPattern},
+                              {kSignatureOption, "signature", "a signature of a SavedModel", "SIGNATURE"},
+                              {kCacheDTypeOption, "cache_dtype", "a dtype of the caches of a model", "DTYPE"}};
+  for (const auto& [option, name, what, pattern] : kGiven) {
     for (const std::string& given : options.Values(option.name)) {
       size_t dot = given.find('.');
       auto line = std::find_if(lines.begin(), lines.end(), [&](const text::ImportLine& imported) {
         return given.starts_with("@") && dot != std::string::npos && given.substr(1, dot - 1) == imported.name;
       });
       if (line == lines.end()) {
-        const bool is_signature = option.name == kSignatureOption.name;
         return absl::InvalidArgumentError(
-            absl::StrCat("`", std::string(option.name), "`: saw `", given, "`; expected ",
-                         is_signature ? "a signature of a SavedModel" : "an input of a model with a graph",
-                         " that is compiled, or @NAME.", is_signature ? "SIGNATURE" : "INPUT",
+            absl::StrCat("`", std::string(option.name), "`: saw `", given, "`; expected ", std::string(what),
+                         " that is compiled, or @NAME.", std::string(pattern),
                          " of one that `--import NAME=FILE` names"));
       }
-      line->options.push_back({.name = std::string(option.name.substr(2)), .value = given.substr(dot + 1), .span = {}});
+      line->options.push_back({.name = std::string(name), .value = given.substr(dot + 1), .span = {}});
     }
   }
   for (text::ImportLine& line : lines) files.Add(std::move(line));
@@ -154,6 +165,7 @@ constexpr OptionSpec kOptions[] = {
     kFreezeOption,
     kShapeOption,
     kSignatureOption,
+    kCacheDTypeOption,
     kLevelOption,
     kTargetOption,
 };

@@ -28,6 +28,11 @@ inline constexpr OptionSpec kSignatureOption = {
     "--signature", "NAME",
     "of a SavedModel: the signature that is @main, in place of serving_default; given again: one more function"};
 
+inline constexpr OptionSpec kCacheDTypeOption = {
+    "--cache-dtype", "DTYPE",
+    "of weights without a graph: the dtype of the caches of keys and values, float16, bfloat16 or float32; float16 "
+    "unless the weights are of float32"};
+
 // Imports the model at `path` by the options above, with the weights of the file `weights`, or those beside it or in it
 // if that is empty. The error names the file. `sources`: see importing::ImportOptions.
 absl::StatusOr<importing::ImportedModel> ImportModel(const std::string& path, const Options& options,
@@ -37,7 +42,7 @@ inline constexpr OptionSpec kImportOption = {"--import", "NAME=FILE",
                                              "make the model or the .relay file the function @NAME of the "
                                              "program, as `import \"FILE\" as @NAME;` does; "
                                              "`--shape` and `--freeze` take @NAME.INPUT=VALUE for it, `--signature` "
-                                             "@NAME.SIGNATURE; may be repeated"};
+                                             "@NAME.SIGNATURE, `--cache-dtype` @NAME.DTYPE; may be repeated"};
 
 // Reads `--import`, and the options of models for these files.
 absl::StatusOr<driver::ProgramFiles> ReadImports(const Options& options);

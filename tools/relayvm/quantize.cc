@@ -52,6 +52,7 @@ constexpr OptionSpec kOptions[] = {
     kFreezeOption,
     kShapeOption,
     kSignatureOption,
+    kCacheDTypeOption,
     kLevelOption,
     kTargetOption,
 };

@@ -21,8 +21,9 @@ class Writer {
   Writer(const DecoderConfig& config, Weights& weights) : c_(config), weights_(weights) {
     states_ = FloatTensor(absl::StrCat("t, ", c_.width));
     angles_ = FloatTensor(absl::StrCat("t, 1, 1, ", c_.head_size / 2));
-    std::vector<std::string> caches(static_cast<size_t>(2 * c_.layers),
-                                    FloatTensor(absl::StrCat("?, ", c_.key_heads, ", ", c_.head_size)));
+    const std::string& key = c_.names.joined_projection.empty() ? c_.names.key : c_.names.joined_projection;
+    cache_dtype_ = c_.cache_dtype.value_or(weights.CacheDType(absl::StrCat(c_.names.layer, 0, ".", key)));
+    std::vector<std::string> caches(static_cast<size_t>(2 * c_.layers), CacheOf("?"));
     cache_ = absl::StrCat("(", absl::StrJoin(caches, ", "), ")");
   }
 
@@ -37,6 +38,11 @@ class Writer {
  private:
   bool is_rotated() const { return c_.positions == 0; }
   bool has_local_layers() const { return !c_.is_local.empty(); }
+
+  // Returns the type of the keys or the values of `tokens` tokens in a layer.
+  std::string CacheOf(std::string_view tokens) const {
+    return FloatTensor(absl::StrCat(Abseil(tokens), ", ", c_.key_heads, ", ", c_.head_size), cache_dtype_);
+  }
 
   // ---- expressions
 
@@ -114,8 +120,7 @@ class Writer {
 
   void WriteLayer(int64_t number) {
     const std::string layer = absl::StrCat(c_.names.layer, number, ".");
-    const std::string past = FloatTensor(absl::StrCat("n, ", c_.key_heads, ", ", c_.head_size));
-    const std::string all = FloatTensor(absl::StrCat("n + t, ", c_.key_heads, ", ", c_.head_size));
+    const std::string past = CacheOf("n"), all = CacheOf("n + t");
     const int64_t shared = c_.heads / c_.key_heads;
     absl::StrAppend(&text_, "def @layer_", number, "(\n    %x: ", states_, ", %keys: ", past, ", %values: ", past,
                     ",\n");
@@ -189,7 +194,7 @@ class Writer {
 
   void WriteEntries() {
     const std::string none =
-        absl::StrCat("zeros(shape=[0, ", c_.key_heads, ", ", c_.head_size, "], dtype=\"float32\")");
+        absl::StrCat("zeros(shape=[0, ", c_.key_heads, ", ", c_.head_size, "], dtype=\"", cache_dtype_.ToString(), "\")");
     absl::StrAppend(&text_, "def @start() -> ", cache_, " { (",
                     absl::StrJoin(std::vector<std::string>(static_cast<size_t>(2 * c_.layers), none), ", "), ") }\n",
                     StepText(cache_, c_.vocabulary), "def @main(%tokens: Tensor[(t), int32]) -> ",
@@ -202,6 +207,7 @@ class Writer {
 
   const DecoderConfig& c_;
   Weights& weights_;
+  DataType cache_dtype_;
   std::string states_, angles_, cache_;  // types
   std::string text_;
 };

@@ -3,6 +3,7 @@
 #define RVM_COMPILER_IMPORT_CHECKPOINT_DECODER_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ struct DecoderConfig {
   std::vector<bool> is_local;
   int64_t window = 0;
   std::vector<int64_t> stops;  // tokens that end a text
+  std::optional<DataType> cache_dtype;  // not given: by the weights
 };
 
 // Returns the definitions of the program. Its functions are described in docs/models.md.

@@ -43,6 +43,8 @@ class Writer {
  public:
   Writer(const EncoderDecoderConfig& config, Weights& weights) : c_(config), weights_(weights) {
     states_ = FloatTensor(absl::StrCat("t, ", c_.width));
+    const StackNames& names = c_.decoder.names;
+    cache_dtype_ = c_.cache_dtype.value_or(weights.CacheDType(absl::StrCat(names.layer, 0, ".", names.self.key)));
     const std::vector<std::string> keys(static_cast<size_t>(2 * c_.decoder.layers), Keys("?", c_.decoder));
     keys_ = absl::StrCat("(", absl::StrJoin(keys, ", "), ")");
     cache_ = absl::StrCat("(", keys_, ", ", keys_, ")");
@@ -69,9 +71,9 @@ class Writer {
 
   // ---- types
 
-  // Returns the type of keys or values of that many tokens.
+  // Returns the type of keys or values of that many tokens in a cache.
   std::string Keys(std::string_view tokens, const StackConfig& stack) const {
-    return FloatTensor(absl::StrCat(Abseil(tokens), ", ", stack.heads, ", ", c_.head_size));
+    return FloatTensor(absl::StrCat(Abseil(tokens), ", ", stack.heads, ", ", c_.head_size), cache_dtype_);
   }
   // Returns the type of the masks and biases of scores of `keys` keys.
   std::string Mask(std::string_view keys, const StackConfig& stack) const {
@@ -101,6 +103,11 @@ class Writer {
   std::string KeysOf(std::string_view x, const std::string& name, const StackConfig& stack) {
     return absl::StrCat("reshape(", Dense(weights_, x, name, stack.heads * c_.head_size, c_.width), ", newshape=[-1, ",
                         stack.heads, ", ", c_.head_size, "])");
+  }
+
+  // Returns keys or values as a cache has them.
+  std::string Cached(std::string x) const {
+    return cache_dtype_ == kFloat32 ? x : absl::StrCat("cast(", x, ", dtype=\"", cache_dtype_.ToString(), "\")");
   }
 
   // Returns the attention of `x` to keys and values. `finish` is a function of the products of queries and keys.
@@ -166,8 +173,9 @@ class Writer {
            ", %source_keys: ", Keys("m", stack), ", %source_values: ", Keys("m", stack), ")\n    -> (", states_, ", ",
            Keys("n + t", stack), ", ", Keys("n + t", stack), ") {\n");
     WritePart("%x", "%a", layer + self.norm, [&](std::string_view x) {
-      Append("  let %all_keys = concatenate((%keys, ", KeysOf(x, layer + self.key, stack), "), axis=0);\n",
-             "  let %all_values = concatenate((%values, ", KeysOf(x, layer + self.value, stack), "), axis=0);\n");
+      Append("  let %all_keys = concatenate((%keys, ", Cached(KeysOf(x, layer + self.key, stack)), "), axis=0);\n",
+             "  let %all_values = concatenate((%values, ", Cached(KeysOf(x, layer + self.value, stack)),
+             "), axis=0);\n");
       const std::string finish = absl::StrCat("fn (%s: ", Scores("n + t", stack), ") { %s + %mask }");
       return Attention(x, "%all_keys", "%all_values", finish, layer, self, stack);
     });
@@ -257,8 +265,9 @@ class Writer {
     for (int64_t i = 0; i < stack.layers; ++i) {
       const std::string layer = absl::StrCat(stack.names.layer, i, ".");
       for (const std::string* name : {&stack.names.cross.key, &stack.names.cross.value}) {
-        none.push_back(absl::StrCat("zeros(shape=[0, ", stack.heads, ", ", c_.head_size, "], dtype=\"float32\")"));
-        source.push_back(KeysOf("%states", layer + *name, stack));
+        none.push_back(absl::StrCat("zeros(shape=[0, ", stack.heads, ", ", c_.head_size, "], dtype=\"",
+                                    cache_dtype_.ToString(), "\")"));
+        source.push_back(Cached(KeysOf("%states", layer + *name, stack)));
       }
     }
     Append("def @start(%states: ", FloatTensor(absl::StrCat("m, ", c_.width)), ") -> ", cache_,
@@ -376,6 +385,7 @@ class Writer {
   const EncoderDecoderConfig& c_;
   Weights& weights_;
   std::map<int64_t, std::string> sinusoids_;  // the constants of both stacks, by their numbers of positions
+  DataType cache_dtype_;
   std::string states_, keys_, cache_;         // types; of the cache: keys and values of tokens, and those of the source
   std::string text_;
 };

@@ -10,7 +10,9 @@ namespace rvm::checkpoint {
 
 std::string FloatText(double value) { return absl::StrFormat("%.9gf", value); }
 
-std::string FloatTensor(std::string_view extents) { return absl::StrCat("Tensor[(", Abseil(extents), "), float32]"); }
+std::string FloatTensor(std::string_view extents, DataType dtype) {
+  return absl::StrCat("Tensor[(", Abseil(extents), "), ", dtype.ToString(), "]");
+}
 
 std::string Dense(Weights& weights, std::string_view x, const std::string& name, int64_t outputs, int64_t inputs) {
   std::string y = absl::StrCat("nn.dense(", Abseil(x), ", ", weights.Value(name + ".weight", {outputs, inputs}), ")");

@@ -12,8 +12,8 @@ namespace rvm::checkpoint {
 
 // "0.5f"
 std::string FloatText(double value);
-// Returns the type of a float32 tensor with those extents.
-std::string FloatTensor(std::string_view extents);
+// Returns the type of a tensor with those extents, of float32 unless told otherwise.
+std::string FloatTensor(std::string_view extents, DataType dtype = kFloat32);
 
 // Applies the projection `name`, with a bias if the model has one.
 std::string Dense(Weights& weights, std::string_view x, const std::string& name, int64_t outputs, int64_t inputs);

@@ -287,14 +287,20 @@ absl::StatusOr<ImportedModel> ImportTensors(const JsonValue& config, const JsonV
   CheckQuantization(config, refusals);
   const JsonValue* type = config.Find("model_type");
   if (type != nullptr && type->AsString() != nullptr && IsEncoder(*type->AsString())) {
+    if (options.cache_dtype) {
+      refusals.Add("caches", options.cache_dtype->ToString(),
+                   absl::InvalidArgumentError("an encoder has no caches, whose dtype could be chosen"));
+    }
     EncoderConfig encoder = EncoderOfFolder(config, tensors, refusals);
     return BuildModel(ProgramOf(encoder, refusals), tensors, refusals, options);
   }
   if (type != nullptr && type->AsString() != nullptr && IsEncoderDecoder(*type->AsString())) {
     EncoderDecoderConfig both = EncoderDecoderOfFolder(config, generation, tensors, refusals);
+    both.cache_dtype = options.cache_dtype;
     return BuildModel(ProgramOf(both, refusals), tensors, refusals, options);
   }
   DecoderConfig decoder = ConfigOfFolder(config, generation, tensors, refusals);
+  decoder.cache_dtype = options.cache_dtype;
   return BuildModel(ProgramOf(decoder, refusals), tensors, refusals, options);
 }
 
@@ -319,6 +325,7 @@ absl::StatusOr<ImportedModel> ImportGguf(const importing::FileBytes& file, const
   RVM_ASSIGN_OR_RETURN(Gguf gguf, ReadGguf(file));
   Refusals refusals;
   DecoderConfig config = ConfigOfGguf(gguf, refusals);
+  config.cache_dtype = options.cache_dtype;
   return BuildModel(ProgramOf(config, refusals), gguf.tensors, refusals, options);
 }
 

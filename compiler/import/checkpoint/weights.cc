@@ -95,6 +95,11 @@ std::string Weights::Rows(std::string_view name, const Shape& shape, std::string
   });
 }
 
+DataType Weights::CacheDType(const std::string& projection) const {
+  const auto found = tensors_.find(projection + ".weight");
+  return found == tensors_.end() || found->second.type == "F32" ? kFloat32 : kFloat16;
+}
+
 std::vector<std::string> Weights::Unused() const {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : tensors_) {

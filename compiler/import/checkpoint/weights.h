@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "base/data_type.h"
 #include "base/literal.h"
 #include "compiler/import/checkpoint/stored_tensor.h"
 #include "compiler/import/refusals.h"
@@ -24,6 +25,9 @@ class Weights {
           std::function<void(importing::Bytes part)> release);
 
   bool Has(std::string_view name) const { return tensors_.contains(name); }
+  // Returns the dtype of caches of what that projection gives: float32 if its weights are of float32, else float16,
+  // whose rounding is below that of the weights.
+  DataType CacheDType(const std::string& projection) const;
   // Returns the elements of a tensor, in float32, as a Relay expression in parentheses. Refuses a tensor that is
   // missing or has another shape.
   std::string Value(std::string_view name, const Shape& shape);

@@ -1,5 +1,6 @@
 // Contractions, softmax and prelu.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -38,6 +39,9 @@ constexpr AttrSpec kBatchAttrs[] = {{"out_dtype", AttrType::kDType, "\"\"", "dty
 constexpr AttrSpec kAxisAttrs[] = {{"axis", AttrType::kInt, "-1", "the axis normalised over"}};
 constexpr AttrSpec kSoftmaxAttrs[] = {
     kAxisAttrs[0], {"masked", AttrType::kBool, "False", "elements that are all -inf give 0 instead of nan"}};
+// Softmax gives 0 for shares below these powers of two of the largest. Shares of many millions of elements stay normal
+// numbers.
+constexpr double kLeastExponent = -100, kLeastExponentOfDoubles = -996;
 constexpr Example kSoftmaxExamples[] = {
     {"nn.softmax([[0f, -inff], [-inff, -inff]], masked=True)", "[[1f, 0f], [0f, 0f]]"}};
 constexpr Input kPreluInputs[] = {{"data", "a tensor"}, {"alpha", "a vector along `axis`"}};
@@ -244,8 +248,11 @@ std::vector<Tensor> ComputeSoftmax(const ComputeContext& context) {
       return te::Select(Equal(greatest(i), Lowest(wide)), te::Const(wide, 0), greatest(i));
     });
   }
+  // Subnormal numbers take many CPUs a hundred cycles each, here and in the product of attention with values.
+  const Expr least = te::FloatConst(wide, (wide == kFloat64 ? kLeastExponentOfDoubles : kLeastExponent) * std::log(2.0));
   Tensor power = te::ComputeTensor("exp", wide, data.dims(), [&](std::span<const Expr> i) {
-    return te::Unary(te::UnaryOp::kExp, x(i) - AtZero(top, i, axis));
+    Expr below_top = x(i) - AtZero(top, i, axis), is_small = Less(below_top, least);
+    return te::Select(is_small, te::Const(wide, 0), te::Unary(te::UnaryOp::kExp, te::Select(is_small, least, below_top)));
   });
   Tensor sum =
       ReduceAxis(te::ReduceOp::kSum, wide, data.dims(), axis, [&](std::span<const Expr> i) { return power(i); });
@@ -308,7 +315,7 @@ constexpr OpDef kOps[] = {
      .compute = ComputeBatchMatmul,
      .gradient = BatchMatmulGradient},
     {.name = "nn.softmax",
-     .summary = "exp(x) / sum(exp(x)) along `axis`",
+     .summary = "exp(x) / sum(exp(x)) along `axis`; 0 where exp(x) is below 2^-100 (of float64 2^-996) of the largest",
      .inputs = kInputs,
      .attrs = kSoftmaxAttrs,
      .type_relation = SoftmaxRelation,

@@ -12,6 +12,7 @@
 #include "kernels/codegen/llvm/tile_factors.h"
 #include "kernels/codegen/llvm/transpose_vectors.h"
 #include "kernels/schedule/nest_cost.h"
+#include "kernels/schedule/stored_factors.h"
 #include "kernels/schedule/vector_runs.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/IR/Intrinsics.h"
@@ -29,6 +30,8 @@ using Values = std::vector<Value*>;
 
 // How many tiles have the schedule's height for each that has another.
 constexpr int64_t kWeightOfFullHeight = 64;
+// Rows and columns of dot products that are computed together, with a register for each.
+constexpr int64_t kRowsOfDots = 4, kColumnsOfDots = 4;
 
 class TileEmitter {
  public:
@@ -69,6 +72,7 @@ class TileEmitter {
   Values EmitWindows(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums);
   Values EmitStrands(Value* row, int64_t height, const Panel& panel);
   void EmitSums(Value* row, int64_t height, const Panel& panel);
+  Values LoadSums(int64_t height);
   void StoreSums(int64_t height, const Values& sums);
   void EmitEpilogue(Value* row, Value* height, const Panel& panel, Value* buffer_row = nullptr);
   llvm::MDNode* Weights(const std::vector<int64_t>& heights) const;
@@ -81,8 +85,12 @@ class TileEmitter {
   void EmitRows(Value* block);
   void EmitManyRows(Value* block);
   void EmitFewRows(Value* block);
-  Value* EmitDot(Value* row, Value* column);
-  void EmitUnit(Value* unit);
+  Values EmitDots(Value* row, int64_t height, Value* column, int64_t count);
+  Value* SumOfLanes(Value* vector);
+  void EmitRowsOfDots(Value* row, int64_t height, const Panel& panel, Value* column, int64_t count);
+  void EmitUnits(Value* begin, Value* end, llvm::function_ref<void(Value* unit, Value* block)> emit);
+  void EmitDepthBlocks(Value* begin, Value* end, const Dim& units);
+  Value* BindUnit(Value* unit);
   std::pair<Value*, Value*> PartOfRows(const Dim& in_part, Value* count);
   Value* TakeAxis(const IndexVar& axis, Value* rest);
   int64_t CostOfSums(size_t axis) const;
@@ -104,9 +112,10 @@ class TileEmitter {
   llvm::FixedVectorType* vector_;
   Dim columns_, panels_, rows_ = 1;
   int64_t buffer_rows_;
-  llvm::AllocaInst* buffer_ = nullptr;
+  Value* buffer_ = nullptr;
   Value* part_ = nullptr;  // of the rows, with parts
   int64_t segment_ = 0;    // the first of those that the strands sum up
+  std::pair<Value*, Value*> positions_;  // with blocks of the depth: the first of the block, and the one behind it
 };
 
 // Returns the cost of one iteration of a depth axis, for loops that poll: sums of vectors, many of them at once. Axis
@@ -205,10 +214,20 @@ Values TileEmitter::EmitInnermost(Value* row, int64_t height, const Panel& panel
     }
     return next;
   };
+  LoopHints hints{.keep_rolled = true};
+  if (t_.depth_block > 0) {
+    const auto [first, behind] = positions_;
+    Value* count = b_.CreateNSWSub(behind, first);
+    Value* middle = b_.CreateNSWAdd(first, b_.CreateNSWSub(count, b_.CreateURem(count, I64(unroll))));
+    auto some = [&](int64_t at_once) {
+      return [&, at_once](Value* k, const Values& carried) { return steps(k, at_once, carried); };
+    };
+    sums = EmitLoop(b_, first, middle, unroll, std::move(sums), some(unroll), hints);
+    return unroll == 1 ? sums : EmitLoop(b_, middle, behind, 1, std::move(sums), some(1), hints);
+  }
   Value* end = e_.EmitExtent(extent);
   Dim whole = FloorDiv(extent, unroll * group) * (unroll * group);
   Value* last = e_.EmitExtent(whole);
-  LoopHints hints{.keep_rolled = true};
   sums = EmitStoppableLoop(
       b_, {I64(0), last, whole, unroll * group}, s_.cancel,
       schedule::CostOfIterations(CostOfSums(depth_.size() - 1), unroll), std::move(sums),
@@ -403,10 +422,20 @@ Values TileEmitter::EmitStrands(Value* row, int64_t height, const Panel& panel) 
   return sums;
 }
 
-// Into the buffer.
+// Returns the sums that the buffer has, by rows of vectors.
+Values TileEmitter::LoadSums(int64_t height) {
+  Values sums;
+  for (int64_t i = 0; i < height * t_.vectors; ++i) {
+    Value* address = b_.CreateInBoundsGEP(element_, buffer_, I64(i * t_.lanes));
+    sums.push_back(b_.CreateAlignedLoad(vector_, address, llvm::Align(16)));
+  }
+  return sums;
+}
+
+// Into the buffer; with blocks of the depth, the sums of a block are added to those that it has.
 void TileEmitter::EmitSums(Value* row, int64_t height, const Panel& panel) {
   auto per_strand = static_cast<size_t>(NumSums(height));
-  Values sums;
+  Values sums = t_.depth_block > 0 ? LoadSums(height) : Values();
   for (segment_ = 0; segment_ == 0 || segment_ < t_.segments; segment_ += t_.Strands(height)) {
     Values strands = EmitStrands(row, height, panel);
     size_t next = 0;
@@ -560,28 +589,85 @@ void TileEmitter::EmitPanels(Value* block, llvm::function_ref<void(const Panel&)
                     });
 }
 
-// Returns the element of the result as a product of vectors along the depth.
-Value* TileEmitter::EmitDot(Value* row, Value* column) {
+// Returns the products of vectors along the depth: for each of `height` rows one of each of `count` neighbouring columns.
+Values TileEmitter::EmitDots(Value* row, int64_t height, Value* column, int64_t count) {
   const Tile::FewRows& few = *t_.few;
-  Value* sum = nullptr;
-  for (int64_t k = 0; k < few.depth.extent.constant(); k += t_.lanes) {
+  // Returns the address of a factor's first position of the depth.
+  auto begin = [&](const Expr& factor, const std::optional<size_t>& axis, Value* at) {
     e_.OpenScope();
-    e_.Bind(s_.nest.axes[*t_.row], row);
-    e_.Bind(s_.nest.axes[t_.column], column);
-    e_.Bind(few.depth, I64(k));
-    auto load = [&](const Expr& read) {
-      Value* address = b_.CreateInBoundsGEP(element_, e_.pointers.at(read->tensor.get()), e_.Emit(read->operands[0]));
-      return b_.CreateAlignedLoad(vector_, address, llvm::Align(element_->getScalarSizeInBits() / 8));
-    };
-    Value *a = load(few.broadcast), *b = load(few.vector);
-    sum = sum == nullptr ? b_.CreateFMul(a, b) : f_.MultiplyAdd(a, b, sum);
+    if (axis) e_.Bind(s_.nest.axes[*axis], at);
+    e_.Bind(few.depth, I64(0));
+    const Expr element = schedule::ElementOf(factor, s_.target);
+    Value* address = e_.Address(element.dtype(), e_.pointers.at(element->tensor.get()), e_.Emit(element->operands[0]));
     e_.CloseScope();
+    return std::pair(element.dtype(), address);
+  };
+  auto load = [&](const std::pair<DataType, Value*>& from, int64_t k) {
+    const auto& [dtype, address] = from;
+    auto* type = llvm::FixedVectorType::get(e_.MemoryType(dtype), static_cast<unsigned>(t_.lanes));
+    return f_.Widen(dtype, b_.CreateAlignedLoad(type, e_.Address(dtype, address, I64(k)),
+                                                llvm::Align(static_cast<uint64_t>(dtype.bytes()))));
+  };
+  std::vector<std::pair<DataType, Value*>> rows, columns;
+  for (int64_t r = 0; r < height; ++r) rows.push_back(begin(few.broadcast, t_.row, b_.CreateNSWAdd(row, I64(r))));
+  for (int64_t c = 0; c < count; ++c) {
+    columns.push_back(begin(few.vector, t_.column, b_.CreateNSWAdd(column, I64(c))));
   }
+  Values sums;
+  for (int64_t k = 0; k < few.depth.extent.constant(); k += t_.lanes) {
+    Values vectors;
+    for (const auto& from : columns) vectors.push_back(load(from, k));
+    size_t next = 0;
+    for (const auto& from : rows) {
+      Value* factor = load(from, k);
+      for (Value* vector : vectors) {
+        if (k == 0) {
+          sums.push_back(b_.CreateFMul(factor, vector));
+        } else {
+          sums[next] = f_.MultiplyAdd(factor, vector, sums[next]);
+        }
+        ++next;
+      }
+    }
+  }
+  return sums;
+}
+
+// Returns the sum of the lanes of a vector.
+Value* TileEmitter::SumOfLanes(Value* vector) {
   llvm::IRBuilder<>::FastMathFlagGuard guard(b_);
   llvm::FastMathFlags flags = b_.getFastMathFlags();
   flags.setAllowReassoc(true);
   b_.setFastMathFlags(flags);
-  return b_.CreateFAddReduce(llvm::ConstantFP::getNegativeZero(element_), sum);
+  return b_.CreateFAddReduce(llvm::ConstantFP::getNegativeZero(element_), vector);
+}
+
+// Emits so many rows of dot products with `count` neighbouring columns of a panel, into the buffer: `column` is the
+// first in the panel.
+void TileEmitter::EmitRowsOfDots(Value* row, int64_t height, const Panel& panel, Value* column, int64_t count) {
+  Values sums = EmitDots(row, height, b_.CreateNSWAdd(panel.column, column), count);
+  auto store = [&](Value* value, Value* r, Value* c) {
+    Value* place = t_.transposed_store ? b_.CreateNSWAdd(b_.CreateNSWMul(c, I64(buffer_rows_)), r)
+                                       : b_.CreateNSWAdd(b_.CreateNSWMul(r, I64(t_.panel())), c);
+    b_.CreateAlignedStore(value, b_.CreateInBoundsGEP(element_, buffer_, place),
+                          llvm::Align(element_->getScalarSizeInBits() / 8));
+  };
+  for (int64_t r = 0; r < height; ++r) {
+    Value* at = b_.CreateNSWAdd(row, I64(r));
+    const Values own(sums.begin() + r * count, sums.begin() + (r + 1) * count);
+    if (count == 1) {
+      store(SumOfLanes(own[0]), at, column);
+      continue;
+    }
+    Value* four = SumsOfLanes(b_, own);
+    if (!t_.transposed_store) {
+      store(four, at, column);
+      continue;
+    }
+    for (int64_t c = 0; c < count; ++c) {
+      store(b_.CreateExtractElement(four, static_cast<uint64_t>(c)), at, b_.CreateNSWAdd(column, I64(c)));
+    }
+  }
 }
 
 // All rows of a block of panels, into the buffer and from there to the epilogue.
@@ -591,26 +677,80 @@ void TileEmitter::EmitFewRows(Value* block) {
   Value* end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWAdd(first, I64(t_.panels_at_once)),
                                         e_.EmitExtent(panels_));
   int64_t cost = t_.panel() * t_.few->most;
+  // Emits a loop over `count` columns of a panel, so many at once.
+  auto columns = [&](Value* from, Value* to, int64_t count, const Panel& panel) {
+    EmitLoop(b_, from, to, count, {}, [&](Value* c, const Values&) -> Values {
+      if (rows_.is_const()) {
+        for (int64_t r = 0; r < rows_.constant(); r += kRowsOfDots) {
+          EmitRowsOfDots(I64(r), std::min(kRowsOfDots, rows_.constant() - r), panel, c, count);
+        }
+        return {};
+      }
+      EmitLoop(b_, I64(0), rows, 1, {}, [&](Value* r, const Values&) -> Values {
+        EmitRowsOfDots(r, 1, panel, c, count);
+        return {};
+      });
+      return {};
+    });
+  };
   auto one_panel = [&](Value* index, const Values&) -> Values {
     e_.OpenScope();
     Panel panel = f_.BeginPanel(index, /*loads_vectors=*/false);
     Value* left = b_.CreateNSWSub(e_.EmitExtent(columns_), panel.column);
     Value* width = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, I64(t_.panel()));
-    EmitLoop(b_, I64(0), rows, 1, {}, [&](Value* r, const Values&) -> Values {
-      EmitLoop(b_, I64(0), width, 1, {}, [&](Value* c, const Values&) -> Values {
-        Value* place = t_.transposed_store ? b_.CreateNSWAdd(b_.CreateNSWMul(c, I64(buffer_rows_)), r)
-                                           : b_.CreateNSWAdd(b_.CreateNSWMul(r, I64(t_.panel())), c);
-        Value* dot = EmitDot(r, b_.CreateNSWAdd(panel.column, c));
-        b_.CreateStore(dot, b_.CreateInBoundsGEP(element_, buffer_, place));
-        return {};
-      });
-      return {};
-    });
+    Value* whole = I64(0);
+    if (t_.lanes >= kColumnsOfDots) {
+      whole = b_.CreateAnd(width, I64(-kColumnsOfDots));
+      columns(I64(0), whole, kColumnsOfDots, panel);
+    }
+    columns(whole, width, 1, panel);
     EmitEpilogue(I64(0), rows, panel);
     e_.CloseScope();
     return {};
   };
   EmitStoppableLoop(b_, {first, end, t_.panels_at_once}, s_.cancel, cost, {}, one_panel);
+}
+
+// Runs `emit` for the units from `begin` to `end`, with their axes bound, for their blocks of panels.
+void TileEmitter::EmitUnits(Value* begin, Value* end, llvm::function_ref<void(Value* unit, Value* block)> emit) {
+  EmitLoop(b_, begin, end, 1, {}, [&](Value* unit, const Values&) -> Values {
+    e_.OpenScope();
+    emit(unit, BindUnit(unit));
+    e_.CloseScope();
+    return {};
+  });
+}
+
+// Emits the units from `begin` to `end` in blocks of the depth, see Tile::depth_block.
+void TileEmitter::EmitDepthBlocks(Value* begin, Value* end, const Dim& units) {
+  const int64_t height = rows_.constant(), size = height * t_.panel();
+  llvm::BasicBlock& entry = b_.GetInsertBlock()->getParent()->getEntryBlock();
+  llvm::IRBuilder<> at_entry(&entry, entry.begin());
+  auto bytes = static_cast<uint64_t>(units.constant() * size * element_->getScalarSizeInBits() / 8);
+  llvm::AllocaInst* sums = at_entry.CreateAlloca(element_, at_entry.getInt64(static_cast<uint64_t>(units.constant() * size)));
+  sums->setAlignment(llvm::Align(64));
+  b_.CreateMemSet(sums, b_.getInt8(0), bytes, llvm::Align(64));
+  // Points the buffer to the sums of a unit.
+  auto at_unit = [&](Value* unit) {
+    buffer_ = b_.CreateInBoundsGEP(element_, sums, b_.CreateNSWMul(unit, I64(size)));
+  };
+  const Dim& extent = depth_.back().extent;
+  Value* depth = e_.EmitExtent(extent);
+  int64_t cost = schedule::CostOfIterations(CostOfSums(static_cast<size_t>(-1)), units * t_.depth_block);
+  EmitStoppableLoop(b_, {I64(0), depth, extent, t_.depth_block}, s_.cancel, cost, {},
+                    [&](Value* first, const Values&) -> Values {
+                      Value* last = b_.CreateNSWAdd(first, I64(t_.depth_block));
+                      positions_ = {first, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, last, depth)};
+                      EmitUnits(begin, end, [&](Value* unit, Value* block) {
+                        at_unit(unit);
+                        EmitSums(I64(0), height, f_.BeginPanel(block));
+                      });
+                      return {};
+                    });
+  EmitUnits(begin, end, [&](Value* unit, Value* block) {
+    at_unit(unit);
+    EmitEpilogue(I64(0), I64(height), f_.BeginPanel(block, /*loads_vectors=*/false));
+  });
 }
 
 // Emits one or two blocks of rows from `row` on: all that are left, or two whole ones.
@@ -732,7 +872,8 @@ Value* TileEmitter::TakeAxis(const IndexVar& axis, Value* rest) {
   return b_.CreateUDiv(rest, extent);
 }
 
-void TileEmitter::EmitUnit(Value* unit) {
+// Binds the axes of a unit; returns its block of panels.
+Value* TileEmitter::BindUnit(Value* unit) {
   Value* rest = unit;
   if (t_.row_parts > 1) {
     part_ = b_.CreateURem(rest, I64(t_.row_parts));
@@ -740,19 +881,21 @@ void TileEmitter::EmitUnit(Value* unit) {
   }
   for (size_t i = t_.inner.size(); i-- > 0;) rest = TakeAxis(s_.nest.axes[t_.inner[i]], rest);
   Value* block = rest;
-  if (!t_.outer.empty()) {
+  if (!t_.outer.empty() && !t_.panels_first) {
     block = b_.CreateURem(rest, e_.EmitExtent(Blocks()));
     rest = b_.CreateUDiv(rest, e_.EmitExtent(Blocks()));
   }
   for (size_t i = t_.outer.size(); i-- > 0;) rest = TakeAxis(s_.nest.axes[t_.outer[i]], rest);
-  EmitRows(block);
+  return t_.panels_first ? rest : block;
 }
 
 Dim TileEmitter::Run() {
   llvm::BasicBlock& entry = b_.GetInsertBlock()->getParent()->getEntryBlock();
   llvm::IRBuilder<> at_entry(&entry, entry.begin());
-  buffer_ = at_entry.CreateAlloca(element_, at_entry.getInt64(static_cast<uint64_t>(buffer_rows_ * t_.panel())));
-  buffer_->setAlignment(llvm::Align(64));
+  llvm::AllocaInst* buffer =
+      at_entry.CreateAlloca(element_, at_entry.getInt64(static_cast<uint64_t>(buffer_rows_ * t_.panel())));
+  buffer->setAlignment(llvm::Align(64));
+  buffer_ = buffer;
   Dim units = Blocks() * t_.row_parts;
   for (const std::vector<size_t>& axes : {t_.outer, t_.inner}) {
     for (size_t axis : axes) units = units * s_.nest.axes[axis].extent;
@@ -766,12 +909,16 @@ Dim TileEmitter::Run() {
   int64_t cost = schedule::CostOfIterations(CostOfSums(static_cast<size_t>(-1)),
                                             FloorDiv(rows_ + (t_.rows * t_.row_parts - 1), t_.rows * t_.row_parts));
   if (t_.matrices) EmitIf(b_, HasMatrices(), [&] { matrices_.Configure(RowsOfMatrix()); });
-  EmitStoppableLoop(b_, {begin, end, units}, s_.cancel, cost, {}, [&](Value* unit, const Values&) -> Values {
-    e_.OpenScope();
-    EmitUnit(unit);
-    e_.CloseScope();
-    return {};
-  });
+  if (t_.depth_block > 0) {
+    EmitDepthBlocks(begin, end, units);
+  } else {
+    EmitStoppableLoop(b_, {begin, end, units}, s_.cancel, cost, {}, [&](Value* unit, const Values&) -> Values {
+      e_.OpenScope();
+      EmitRows(BindUnit(unit));
+      e_.CloseScope();
+      return {};
+    });
+  }
   if (t_.matrices) EmitIf(b_, HasMatrices(), [&] { matrices_.Release(); });
   return s_.by_rows ? s_.nest.axes[0].extent : units;
 }

@@ -48,7 +48,7 @@ class _ImportOptions(ctypes.Structure):
     _fields_ = [("struct_size", c_uint32), ("reserved", c_uint32), ("frozen", POINTER(_Tensor)),
                 ("frozen_count", c_size_t), ("shapes", POINTER(_Shape)), ("shape_count", c_size_t),
                 ("weights", c_char_p), ("weights_size", c_size_t), ("signatures", POINTER(c_char_p)),
-                ("signature_count", c_size_t)]
+                ("signature_count", c_size_t), ("cache_dtype", c_char_p)]
 
 
 _lib = declare(load("librelayvm_compiler.so.1", os.path.dirname(__file__), "RELAYVM_COMPILER_LIBRARY"), {
@@ -520,13 +520,15 @@ def import_jax(function, *args, inputs=None, freeze=None):
     return _import("stablehlo", exported_bytes(function, args), inputs, freeze)
 
 
-def import_file(path, *, signature=None, inputs=None, freeze=None):
+def import_file(path, *, signature=None, inputs=None, freeze=None, cache_dtype=None):
     """Imports a model of any format that `relayvm import` takes, as a Module.
 
     path: an .onnx, .pt2, .pt, .torchscript, .tflite, .mlirbc, .stablehlo, .keras, .h5, .cfg, -symbol.json, .pb or .gguf file, a SavedModel, or a folder with a config.json and .safetensors files. signature: as
-    of import_tf. inputs, freeze: as of import_onnx; a model that is weights alone has no such options. Raises ImportFailed.
+    of import_tf. inputs, freeze: as of import_onnx; a model that is weights alone has no such options. cache_dtype: "float16",
+    "bfloat16" or "float32", that of the caches of a decoder that is weights alone; float16 unless these are of float32. Raises
+    ImportFailed.
     """
-    return _import(None, os.fspath(path), inputs, freeze, signature=signature)
+    return _import(None, os.fspath(path), inputs, freeze, signature=signature, cache_dtype=cache_dtype)
 
 
 class OperatorUse:
@@ -580,14 +582,14 @@ def _format(model):
     return None if _is_model(path) and not path.endswith(".onnx") else "onnx"
 
 
-def _import(format, model, inputs, freeze, weights=None, signature=None):
-    name, result = _import_result(format, model, inputs, freeze, ImportFailed, weights, signature)
+def _import(format, model, inputs, freeze, weights=None, signature=None, cache_dtype=None):
+    name, result = _import_result(format, model, inputs, freeze, ImportFailed, weights, signature, cache_dtype)
     for diagnostic in result.diagnostics:
         warnings.warn(f"{name}: {diagnostic.message}", stacklevel=3)
     return Module(result.text, _weights(result), name)
 
 
-def _import_result(format, model, inputs, freeze, error, weights=None, signature=None):
+def _import_result(format, model, inputs, freeze, error, weights=None, signature=None, cache_dtype=None):
     format = format and format.encode()
     frozen, _kept = _tensors(freeze)
     shapes = (_Shape * len(inputs or {}))(*(
@@ -600,7 +602,8 @@ def _import_result(format, model, inputs, freeze, error, weights=None, signature
     names = [signature] if isinstance(signature, str) else signature or []
     signatures = (c_char_p * len(names))(*(name.encode() for name in names))
     options = _ImportOptions(ctypes.sizeof(_ImportOptions), 0, frozen, len(frozen), shapes, len(shapes), weights,
-                             len(weights or b""), signatures, len(names))
+                             len(weights or b""), signatures, len(names),
+                             None if cache_dtype is None else str(cache_dtype).encode())
     if isinstance(model, (bytes, bytearray)):
         name, pointer = "<model>", _lib.rvm_import(format, bytes(model), len(model), ctypes.byref(options))
     else:
