@@ -19,6 +19,7 @@ FAMILIES = ("gemma", "gemma2", "gemma3", "gpt2", "llama", "mistral", "qwen2", "q
 PLACES = (1, 63, 64, 65, 200)
 PROMPT, COMPLETION = 9, 40
 CLOSE = {"rtol": 1e-5, "atol": 3e-5}
+NEAR = {"rtol": 1e-3, "atol": 2e-2}  # with caches of 16 bits
 
 # Reads the first tokens at once and the others one by one: the logits behind each number of them in %places.
 STEPS = """import "model" as @model;
@@ -102,15 +103,16 @@ class Case(relayvm.TestCase):
 
 class Folders(Case):
     def test_families(self):
-        """All logits at once, and a text by @complete, as transformers has them."""
-        for family in FAMILIES:
-            with self.subTest(family):
+        """All logits at once, and a text by @complete, as transformers has them; with caches of float16 to their precision."""
+        for family, dtype, close in (*((family, "float32", CLOSE) for family in FAMILIES), ("gemma2", "float16", NEAR),
+                                     ("llama", "float16", NEAR)):
+            with self.subTest(family, dtype=dtype):
                 expected = self.expected(family)
-                model = self.load(os.path.join(FIXTURES, family), "--entry", "main", "--entry", "complete")
+                model = self.load(os.path.join(FIXTURES, family), "--entry", "main", "--entry", "complete", "--cache-dtype", dtype)
                 tokens = expected["tokens"]
                 for length in PLACES:
                     row = model(tokens[:length])[-1]
-                    np.testing.assert_allclose(row, expected["logits"][PLACES.index(length)], **CLOSE)
+                    np.testing.assert_allclose(row, expected["logits"][PLACES.index(length)], **close)
                 text = model["complete"](tokens[:PROMPT], COMPLETION)
                 self.assertEqual([int(token) for token in text], expected["completion"].tolist())
 
@@ -118,9 +120,9 @@ class Folders(Case):
         """Tokens one by one behind prompts of four lengths, through caches of each number of tokens."""
         for family, options in (("llama", ["-O3"]), ("gpt2", ["-O0"]), ("gemma2", ["--target", "portable"])):
             with self.subTest(family):
-                cache = relayvm.must(relayvm.COMPILER, "check", os.path.join(FIXTURES, family), "--types")
-                (line,) = [line for line in cache.splitlines() if line.startswith("@start:")]
-                program = self.program(STEPS.replace("CACHE", line.split("-> ")[1]), family)
+                cache = self.cache_type(os.path.join(FIXTURES, family), "--cache-dtype", "float32")
+                steps = STEPS.replace("@model;", '@model(cache_dtype="float32");')
+                program = self.program(steps.replace("CACHE", cache), family)
                 model = self.load(program, "--entry", "steps", *options)
                 tokens, logits = (self.expected(family)[name] for name in ("tokens", "logits"))
                 for first in (1, 8, 63, 130):
@@ -128,6 +130,41 @@ class Folders(Case):
                         if place >= first:
                             got = model["steps"](tokens, first, place)
                             np.testing.assert_allclose(got, row, **CLOSE)
+
+    def cache_type(self, model, *options):
+        shown = relayvm.must(relayvm.COMPILER, "check", model, "--types", *options)
+        (line,) = [line for line in shown.splitlines() if line.startswith("@start:")]
+        return line.split("-> ")[1]
+
+    def test_dtypes_of_caches(self):
+        """Those of the weights' precision, unless another one is chosen, in each of the places where options are."""
+        llama = os.path.join(FIXTURES, "llama")  # weights of bfloat16
+        self.assertEqual(set(re.findall("float[0-9]*|bfloat16", self.cache_type(llama))), {"float16"})
+        for dtype in ("float16", "bfloat16", "float32"):
+            self.assertEqual(set(re.findall("b?float[0-9]+", self.cache_type(llama, "--cache-dtype", dtype))), {dtype})
+            text = f'import "model" as @model(cache_dtype="{dtype}");\ndef @none() {{ @model.start() }}\n'
+            program = self.program(text, "llama")
+            shown = relayvm.must(relayvm.COMPILER, "check", program, "--types")
+            self.assertIn(f"@none: fn () -> (Tensor[(?, 2, 8), {dtype}]", shown)
+            named = relayvm.must(relayvm.COMPILER, "check", "--import", f"model={llama}", "--cache-dtype", f"@model.{dtype}",
+                                 self.write_text("def @none() { @model.start() }\n"), "--types")
+            self.assertEqual(named, shown)
+        with open(self.path("graph.onnx"), "wb"):
+            pass
+        for source, options, message in (
+                (llama, ["--cache-dtype", "int8"], "`--cache-dtype`: saw `int8`; expected float16, bfloat16 or float32, as the dtype of caches"),
+                (program, ["--cache-dtype", "float16"], "saw `float16`; expected a dtype of the caches of a model that is compiled, or @NAME.DTYPE"),
+                (os.path.join(FIXTURES, "bert"), ["--cache-dtype", "float16"], "an encoder has no caches, whose dtype could be chosen"),
+                (self.path("graph.onnx"), ["--cache-dtype", "float16"], "models of the format onnx have the caches of their graph")):
+            with self.subTest(message):
+                done = relayvm.run(relayvm.COMPILER, "check", source, *options)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(message, done.stderr)
+
+    def write_text(self, text):
+        with open(self.path("text.relay"), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path("text.relay")
 
     def test_loops(self):
         """A step that is imported is one for the loops of the Prelude."""
@@ -155,7 +192,7 @@ class Folders(Case):
         with open(os.path.join(FIXTURES, "llama", "config.json"), encoding="utf-8") as file:
             config = json.load(file)
         table = 2 * config["vocab_size"] * config["hidden_size"]
-        cache = 4 * 2 * config["num_hidden_layers"] * config["num_key_value_heads"] * config["head_dim"]
+        cache = 2 * 2 * config["num_hidden_layers"] * config["num_key_value_heads"] * config["head_dim"]
         step = self.compile(os.path.join(FIXTURES, "llama"), "--entry", "step")
         shown = relayvm.must(relayvm.COMPILER, "inspect", step, "--traffic")
         (line,) = [line for line in shown.splitlines() if line.startswith("  @step ")]
@@ -374,7 +411,7 @@ class GgufFiles(Case):
                 path = self.path("model.gguf")
                 gguf.write(path, self.metadata(architecture), stored)
                 expected = self.load(self.write_folder(floats, architecture), "--entry", "main")
-                model = self.load(path, "--entry", "main", "--target", target)
+                model = self.load(path, "--entry", "main", "--target", target, "--cache-dtype", "float32")
                 for length in (1, 64, 70) if target == "host" else (3,):
                     got, want = model(tokens[:length]), expected(tokens[:length])
                     self.assertGreater(np.ptp(want, axis=1).min(), 1)

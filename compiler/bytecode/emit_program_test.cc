@@ -169,18 +169,19 @@ TEST(EmitProgram, ATupleOfWhichOnlyFieldsAreWantedIsTakenApart) {
 
 // Fields that are wanted behind patterns, too: a field that the tuple still had could not be appended to in place.
 TEST(EmitProgram, ATupleIsTakenApartForFieldsBehindPatterns) {
-  Compiled compiled("state.relay",
-                    "def @append(%a: Tensor[(n), float32], %x: Tensor[(1), float32], %k: int32)\n"
-                    "    -> (Tensor[(n + 1), float32], Tensor[(1), float32]) {\n"
-                    "  if (%k == 0) { (concatenate((%a, %x), axis=0), tanh(%x)) } else { @append(%a, sin(%x), %k - 1) }\n"
-                    "}\n"
-                    "def @main(%s: (Tensor[(?), float32], Tensor[(?), float32]), %x: Tensor[(1), float32], %k: int32) {\n"
-                    "  let %past = extent(%s.0, axis=0);\n"
-                    "  let (%a, %y) = @append(%s.0, %x, %k);\n"
-                    "  let (%b, %z) = @append(%s.1, %y, %k);\n"
-                    "  (%a, %b, %z, %past)\n"
-                    "}",
-                    {"main"}, 2);
+  Compiled compiled(
+      "state.relay",
+      "def @append(%a: Tensor[(n), float32], %x: Tensor[(1), float32], %k: int32)\n"
+      "    -> (Tensor[(n + 1), float32], Tensor[(1), float32]) {\n"
+      "  if (%k == 0) { (concatenate((%a, %x), axis=0), tanh(%x)) } else { @append(%a, sin(%x), %k - 1) }\n"
+      "}\n"
+      "def @main(%s: (Tensor[(?), float32], Tensor[(?), float32]), %x: Tensor[(1), float32], %k: int32) {\n"
+      "  let %past = extent(%s.0, axis=0);\n"
+      "  let (%a, %y) = @append(%s.0, %x, %k);\n"
+      "  let (%b, %z) = @append(%s.1, %y, %k);\n"
+      "  (%a, %b, %z, %past)\n"
+      "}",
+      {"main"}, 2);
   ASSERT_EQ(compiled.problem, "");
   std::string code = Disassemble(compiled.program.executable, {});
   EXPECT_EQ(code.find("get_field"), std::string::npos) << code;

@@ -34,8 +34,8 @@ std::span<const Liveness::Projection> FunctionEmitter::ProjectionsOf(const ir::V
   return liveness_.Projections(tuple, block_->id, block_->begin, block_->end);
 }
 
-// Returns whether all remaining uses of the tuple are projections that this block surely makes, to variables of the fields' own types.
-// False if more fields would be dropped than are used.
+// Returns whether all remaining uses of the tuple are projections that this block surely makes, to variables of the
+// fields' own types. False if more fields would be dropped than are used.
 bool FunctionEmitter::CanTakeApart(const ir::Var* tuple) {
   const VarState& state = vars_.at(tuple);
   std::span<const Liveness::Projection> projections = ProjectionsOf(tuple);

@@ -229,7 +229,7 @@ bool ProgramFiles::ImportModel(const text::ImportLine& line, const std::string& 
       options.signatures.push_back(option.value);
       continue;
     }
-    absl::Status status = option.name == kShape         ? AddShape(option.value, options)
+    absl::Status status = option.name == kShape        ? AddShape(option.value, options)
                           : option.name == kCacheDType ? AddCacheDType(option.value, options)
                                                        : AddFrozen(option.value, folder, options);
     if (!status.ok()) return FailOption(option, std::string(status.message()), diagnostics);

@@ -39,8 +39,8 @@ struct ImportOptions {
   // The signatures of a SavedModel that become entries: the first one `@main`, others functions of their names. Empty:
   // `serving_default`, or the only one.
   std::vector<std::string> signatures;
-  // The dtype of the caches of keys and values of a decoder that is weights alone. Not given: float32 if its weights
-  // are of float32, else float16, whose rounding is below that of the weights.
+  // The dtype of the caches of keys and values of a model that is weights alone. Not given: float16 for a decoder whose
+  // weights are not of float32, float32 for others, whose caches are exact or short.
   std::optional<DataType> cache_dtype;
   bool all_extents_unknown = false;  // every extent of every input is `?`: for tests
   ExternalFiles files;               // null: a model with external data is refused

@@ -111,7 +111,8 @@ class SubexpressionRewriter : public Rewriter {
     const auto* tuple = field == nullptr ? nullptr : DynCast<ir::VarExpr>(field->tuple);
     if (ir::OpCallee(call) == nullptr && tuple == nullptr) return;
     if (!ir::TypesEqual(binding.value->type, binding.var->type)) return;
-    Key key = tuple == nullptr ? KeyOf(*call) : Key{AddressOf(Original(tuple->var)), static_cast<uint64_t>(field->index)};
+    Key key =
+        tuple == nullptr ? KeyOf(*call) : Key{AddressOf(Original(tuple->var)), static_cast<uint64_t>(field->index)};
     std::vector<Binding>& candidates = available_[key];
     for (const Binding& earlier : candidates) {
       const auto* other = DynCast<ir::Call>(earlier.value);

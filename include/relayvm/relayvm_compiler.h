@@ -134,8 +134,8 @@ typedef struct {
    * weights. NULL: "serving_default", or the only one. */
   const char* const* signatures;
   size_t signature_count;
-  /* The dtype of the caches of keys and values of a "gguf" or "transformers" decoder: "float16", "bfloat16" or
-   * "float32". NULL: float32 if the weights are of float32, else float16. */
+  /* The dtype of the caches of keys and values of a "gguf" or "transformers" model: "float16", "bfloat16" or "float32".
+   * NULL: "float16" for a decoder whose weights are not of float32, "float32" for others. */
   const char* cache_dtype;
 } rvm_import_options; /* NULL: none */
 

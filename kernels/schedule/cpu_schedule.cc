@@ -153,7 +153,10 @@ void PlanForCpu(Schedule& schedule) {
     const te::Tensor first = nest.tensors[0].tensor;
     bool any_order = !first->self && !first->is_ordered && !nest.update;
     if (first->is_ordered) LeaveScratch(nest);
-    bool is_planned = nest.direct && any_order && PlanDirectly(schedule, nest);
+    std::optional<LoopNest> dots;
+    if (nest.reduction() != nullptr && any_order) dots = DotsDirectly(schedule, nest);
+    bool is_planned = dots.has_value() || (nest.direct && any_order && PlanDirectly(schedule, nest));
+    if (dots) nest = *std::move(dots);
     if (nest.direct && !is_planned) {
       nest.direct = te::Expr();
       CollapseAxes(*schedule.pool, nest);

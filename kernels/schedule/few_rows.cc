@@ -29,6 +29,8 @@ constexpr int64_t kMaxRowsOfDots = 8;
 constexpr int64_t kMinColumnsOfDots = 8;
 // Maximum number of vectors of the depth: they are loaded one after the other, without a loop.
 constexpr int64_t kMaxDepthVectors = 32;
+// Rows of a nest that runs in blocks of the depth: each tile of them has code of its own.
+constexpr int64_t kMaxRowsOfDepthBlocks = 16;
 // Bytes of the sums of all units of a nest that runs in blocks of the depth: they are on the stack.
 constexpr int64_t kMaxBytesOfSums = 16 * 1024;
 // Bytes of the vector factor in a block of the depth, which stays in the first-level cache for all units, and the least
@@ -86,7 +88,8 @@ std::optional<LoopNest> ReadDirectly(Schedule& schedule, const LoopNest& nest) {
   const std::vector<Expr>& copied = nest.tensors[0].value->operands[0]->operands;
   const std::vector<Expr>& factors = nest.direct->operands[0]->operands;
   for (size_t i = 0; i < factors.size(); ++i) {
-    if (is_known || (factors[i].get() != copied[i].get() && !IsStrided(schedule.target, nest, factors[i]))) return std::nullopt;
+    if (is_known || (factors[i].get() != copied[i].get() && !IsStrided(schedule.target, nest, factors[i])))
+      return std::nullopt;
   }
   LoopNest direct = nest;
   direct.tensors[0].value = nest.direct;
@@ -118,6 +121,16 @@ std::optional<LoopNest> SumDirectly(Schedule& schedule, const LoopNest& nest) {
   return direct;
 }
 
+std::optional<LoopNest> DotsDirectly(Schedule& schedule, const LoopNest& nest) {
+  LoopNest direct = nest;
+  if (nest.direct) direct.tensors[0].value = nest.direct;
+  direct.direct = Expr();
+  SplitDividedAxes(*schedule.pool, direct);
+  direct.tile = PlanDots(schedule, direct);
+  const bool is_preferred = direct.tile && !direct.axes[direct.tile->column].extent.is_const();
+  return is_preferred ? std::optional(std::move(direct)) : std::nullopt;
+}
+
 std::optional<Tile> PlanDots(const Schedule& schedule, const LoopNest& nest) {
   const ExprNode& sum = *nest.reduction();
   const Expr& product = sum.operands[0];
@@ -140,9 +153,10 @@ std::optional<Tile> PlanDots(const Schedule& schedule, const LoopNest& nest) {
       if (by_broadcast && by_vector) tile.outer.push_back(i);
       if (by_broadcast != by_vector) (by_vector ? columns : rows).push_back(i);
     }
-    const bool fits = columns.size() == 1 && rows.size() <= 1 &&
-                      nest.axes[columns[0]].extent.AsConst().value_or(kMinColumnsOfDots) >= kMinColumnsOfDots &&
-                      (rows.empty() || nest.axes[rows[0]].extent.AsConst().value_or(kMaxRowsOfDots + 1) <= kMaxRowsOfDots);
+    const bool fits =
+        columns.size() == 1 && rows.size() <= 1 &&
+        nest.axes[columns[0]].extent.AsConst().value_or(kMinColumnsOfDots) >= kMinColumnsOfDots &&
+        (rows.empty() || nest.axes[rows[0]].extent.AsConst().value_or(kMaxRowsOfDots + 1) <= kMaxRowsOfDots);
     if (!fits) {
       tile.outer.clear();
       continue;
@@ -159,9 +173,9 @@ std::optional<Tile> PlanDots(const Schedule& schedule, const LoopNest& nest) {
     const Expr& place = ElementOf(vector, schedule.target)->operands[0];
     const std::optional<int64_t> apart = te::Stride(place, nest.axes[tile.column].id);
     tile.panels_first = !tile.outer.empty() && apart && std::ranges::all_of(tile.outer, [&](size_t axis) {
-                          std::optional<int64_t> stride = te::Stride(place, nest.axes[axis].id);
-                          return stride && *stride < *apart && nest.axes[axis].extent.is_const();
-                        });
+      std::optional<int64_t> stride = te::Stride(place, nest.axes[axis].id);
+      return stride && *stride < *apart && nest.axes[axis].extent.is_const();
+    });
     return tile;
   }
   return std::nullopt;
@@ -176,8 +190,7 @@ void PlanDepthBlocks(const Schedule& schedule, LoopNest& nest) {
                         tile.panels_at_once == 1 && tile.inner.empty() && !tile.outer.empty();
   if (!is_plain || schedule.sum_order.is_fixed) return;
   const Dim rows = tile.row ? nest.axes[*tile.row].extent : Dim(1);
-  // All rows are those of one tile, which then reads a position of the vector factor once.
-  if (!rows.is_const() || rows.constant() < 1 || rows.constant() > tile.rows) return;
+  if (!rows.is_const() || rows.constant() < 1 || rows.constant() > kMaxRowsOfDepthBlocks) return;
   const Expr& place = tile.vector->operands[0];
   const std::optional<int64_t> apart = te::Stride(place, sum.axes[0].id);
   if (!apart) return;
@@ -191,7 +204,7 @@ void PlanDepthBlocks(const Schedule& schedule, LoopNest& nest) {
   const Dim& columns = nest.axes[tile.column].extent;
   if (!columns.is_const()) return;
   units *= (columns.constant() + tile.panel() - 1) / tile.panel();
-  if (units * tile.rows * tile.panel() * sum.dtype.bytes() > kMaxBytesOfSums) return;
+  if (units * rows.constant() * tile.panel() * sum.dtype.bytes() > kMaxBytesOfSums) return;
   const int64_t block = std::max<int64_t>(kBytesOfDepthBlock / (*apart * tile.vector.dtype().bytes()), kMinDepthBlock);
   if (sum.axes[0].extent.is_const() && sum.axes[0].extent.constant() < kMinDepthBlocks * block) return;
   tile.depth_block = block;
@@ -220,8 +233,7 @@ void PlanFewRows(const Target& target, LoopNest& nest) {
 
 void LimitCopies(const Schedule& schedule, std::vector<LoopNest>& nests) {
   auto is_copy = [&](const NestTensor& t) {
-    return t.stored && !IsOutput(schedule, t.tensor) &&
-           ElementOf(t.value, schedule.target)->kind == ExprKind::kRead;
+    return t.stored && !IsOutput(schedule, t.tensor) && ElementOf(t.value, schedule.target)->kind == ExprKind::kRead;
   };
   for (size_t n = nests.size(); n-- > 0;) {
     if (!nests[n].replicas.empty() || nests[n].update) continue;

@@ -17,6 +17,11 @@ std::optional<LoopNest> ReadDirectly(Schedule& schedule, const LoopNest& nest);
 // nullopt otherwise. A product of one row with keys is such a sum.
 std::optional<LoopNest> SumDirectly(Schedule& schedule, const LoopNest& nest);
 
+// Returns the nest with LoopNest::direct as its value, if it has one, and with a tile of dot products alone, if these
+// are known to be faster: where the columns are the tokens of a cache, whose number is not known, a copy of them takes
+// longer than the product. nullopt otherwise.
+std::optional<LoopNest> DotsDirectly(Schedule& schedule, const LoopNest& nest);
+
 // Returns a tile of dot products alone for a product whose rows are few and known, and whose factors both run along the
 // depth in memory; nullopt if it is another one.
 std::optional<Tile> PlanDots(const Schedule& schedule, const LoopNest& nest);

@@ -368,7 +368,7 @@ Expr NestBuilder::Inline(const Expr& e, const std::vector<IndexVar>& axes, const
     const bool is_computed = read->kind == TensorKind::kCompute;
     if (is_computed && !facts_.at(read.get()).materialised) return Inline(read, at);
     if (is_computed && inlines_copies_ && IsCopy(read)) {
-      // What it copies may be computed from several elements.
+      // Looks at the value: what the tensor copies may be computed from several elements.
       Expr value = Inline(read, at);
       if (ElementOf(value, schedule_.target)->kind == ExprKind::kRead) return value;
     }

@@ -99,10 +99,9 @@ absl::StatusOr<driver::ProgramFiles> ReadImports(const Options& options) {
         return given.starts_with("@") && dot != std::string::npos && given.substr(1, dot - 1) == imported.name;
       });
       if (line == lines.end()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("`", std::string(option.name), "`: saw `", given, "`; expected ", std::string(what),
-                         " that is compiled, or @NAME.", std::string(pattern),
-                         " of one that `--import NAME=FILE` names"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "`", std::string(option.name), "`: saw `", given, "`; expected ", std::string(what),
+            " that is compiled, or @NAME.", std::string(pattern), " of one that `--import NAME=FILE` names"));
       }
       line->options.push_back({.name = std::string(name), .value = given.substr(dot + 1), .span = {}});
     }

@@ -28,10 +28,10 @@ inline constexpr OptionSpec kSignatureOption = {
     "--signature", "NAME",
     "of a SavedModel: the signature that is @main, in place of serving_default; given again: one more function"};
 
-inline constexpr OptionSpec kCacheDTypeOption = {
-    "--cache-dtype", "DTYPE",
-    "of weights without a graph: the dtype of the caches of keys and values, float16, bfloat16 or float32; float16 "
-    "unless the weights are of float32"};
+inline constexpr OptionSpec kCacheDTypeOption = {"--cache-dtype", "DTYPE",
+                                                 "of weights without a graph: the dtype of the caches of keys and "
+                                                 "values, float16, bfloat16 or float32; float16 for a "
+                                                 "decoder whose weights are not of float32, else float32"};
 
 // Imports the model at `path` by the options above, with the weights of the file `weights`, or those beside it or in it
 // if that is empty. The error names the file. `sources`: see importing::ImportOptions.

@@ -38,7 +38,7 @@ struct DecoderConfig {
   // Layers that attend only to the last `window` tokens; empty: none.
   std::vector<bool> is_local;
   int64_t window = 0;
-  std::vector<int64_t> stops;  // tokens that end a text
+  std::vector<int64_t> stops;           // tokens that end a text
   std::optional<DataType> cache_dtype;  // not given: by the weights
 };
 

@@ -43,8 +43,6 @@ class Writer {
  public:
   Writer(const EncoderDecoderConfig& config, Weights& weights) : c_(config), weights_(weights) {
     states_ = FloatTensor(absl::StrCat("t, ", c_.width));
-    const StackNames& names = c_.decoder.names;
-    cache_dtype_ = c_.cache_dtype.value_or(weights.CacheDType(absl::StrCat(names.layer, 0, ".", names.self.key)));
     const std::vector<std::string> keys(static_cast<size_t>(2 * c_.decoder.layers), Keys("?", c_.decoder));
     keys_ = absl::StrCat("(", absl::StrJoin(keys, ", "), ")");
     cache_ = absl::StrCat("(", keys_, ", ", keys_, ")");
@@ -73,7 +71,7 @@ class Writer {
 
   // Returns the type of keys or values of that many tokens in a cache.
   std::string Keys(std::string_view tokens, const StackConfig& stack) const {
-    return FloatTensor(absl::StrCat(Abseil(tokens), ", ", stack.heads, ", ", c_.head_size), cache_dtype_);
+    return FloatTensor(absl::StrCat(Abseil(tokens), ", ", stack.heads, ", ", c_.head_size), c_.cache_dtype);
   }
   // Returns the type of the masks and biases of scores of `keys` keys.
   std::string Mask(std::string_view keys, const StackConfig& stack) const {
@@ -107,7 +105,7 @@ class Writer {
 
   // Returns keys or values as a cache has them.
   std::string Cached(std::string x) const {
-    return cache_dtype_ == kFloat32 ? x : absl::StrCat("cast(", x, ", dtype=\"", cache_dtype_.ToString(), "\")");
+    return c_.cache_dtype == kFloat32 ? x : absl::StrCat("cast(", x, ", dtype=\"", c_.cache_dtype.ToString(), "\")");
   }
 
   // Returns the attention of `x` to keys and values. `finish` is a function of the products of queries and keys.
@@ -266,7 +264,7 @@ class Writer {
       const std::string layer = absl::StrCat(stack.names.layer, i, ".");
       for (const std::string* name : {&stack.names.cross.key, &stack.names.cross.value}) {
         none.push_back(absl::StrCat("zeros(shape=[0, ", stack.heads, ", ", c_.head_size, "], dtype=\"",
-                                    cache_dtype_.ToString(), "\")"));
+                                    c_.cache_dtype.ToString(), "\")"));
         source.push_back(Cached(KeysOf("%states", layer + *name, stack)));
       }
     }
@@ -385,7 +383,6 @@ class Writer {
   const EncoderDecoderConfig& c_;
   Weights& weights_;
   std::map<int64_t, std::string> sinusoids_;  // the constants of both stacks, by their numbers of positions
-  DataType cache_dtype_;
   std::string states_, keys_, cache_;         // types; of the cache: keys and values of tokens, and those of the source
   std::string text_;
 };

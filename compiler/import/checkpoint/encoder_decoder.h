@@ -51,7 +51,7 @@ struct EncoderDecoderConfig {
   std::vector<int64_t> starts, stops, suppressed, suppressed_first;
   std::optional<int64_t> no_timestamps;  // the token of texts without timestamps, behind which the times stand
   std::optional<int64_t> latest_start;   // index of the greatest time that a text begins with
-  std::optional<DataType> cache_dtype;   // not given: by the weights
+  DataType cache_dtype = kFloat32;
 };
 
 // Returns the definitions of the program. Its functions are described in docs/models.md.

@@ -296,7 +296,7 @@ absl::StatusOr<ImportedModel> ImportTensors(const JsonValue& config, const JsonV
   }
   if (type != nullptr && type->AsString() != nullptr && IsEncoderDecoder(*type->AsString())) {
     EncoderDecoderConfig both = EncoderDecoderOfFolder(config, generation, tensors, refusals);
-    both.cache_dtype = options.cache_dtype;
+    both.cache_dtype = options.cache_dtype.value_or(kFloat32);
     return BuildModel(ProgramOf(both, refusals), tensors, refusals, options);
   }
   DecoderConfig decoder = ConfigOfFolder(config, generation, tensors, refusals);

@@ -26,7 +26,7 @@ class Weights {
 
   bool Has(std::string_view name) const { return tensors_.contains(name); }
   // Returns the dtype of caches of what that projection gives: float32 if its weights are of float32, else float16,
-  // whose rounding is below that of the weights.
+  // whose rounding is not above that of the weights.
   DataType CacheDType(const std::string& projection) const;
   // Returns the elements of a tensor, in float32, as a Relay expression in parentheses. Refuses a tensor that is
   // missing or has another shape.

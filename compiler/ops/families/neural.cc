@@ -41,7 +41,7 @@ constexpr AttrSpec kSoftmaxAttrs[] = {
     kAxisAttrs[0], {"masked", AttrType::kBool, "False", "elements that are all -inf give 0 instead of nan"}};
 // Softmax gives 0 for shares below these powers of two of the largest. Shares of many millions of elements stay normal
 // numbers.
-constexpr double kLeastExponent = -100, kLeastExponentOfDoubles = -996;
+constexpr double kMinExponent = -100, kMinExponentOfDoubles = -996;
 constexpr Example kSoftmaxExamples[] = {
     {"nn.softmax([[0f, -inff], [-inff, -inff]], masked=True)", "[[1f, 0f], [0f, 0f]]"}};
 constexpr Input kPreluInputs[] = {{"data", "a tensor"}, {"alpha", "a vector along `axis`"}};
@@ -249,10 +249,11 @@ std::vector<Tensor> ComputeSoftmax(const ComputeContext& context) {
     });
   }
   // Subnormal numbers take many CPUs a hundred cycles each, here and in the product of attention with values.
-  const Expr least = te::FloatConst(wide, (wide == kFloat64 ? kLeastExponentOfDoubles : kLeastExponent) * std::log(2.0));
+  const Expr least = te::FloatConst(wide, (wide == kFloat64 ? kMinExponentOfDoubles : kMinExponent) * std::log(2.0));
   Tensor power = te::ComputeTensor("exp", wide, data.dims(), [&](std::span<const Expr> i) {
     Expr below_top = x(i) - AtZero(top, i, axis), is_small = Less(below_top, least);
-    return te::Select(is_small, te::Const(wide, 0), te::Unary(te::UnaryOp::kExp, te::Select(is_small, least, below_top)));
+    return te::Select(is_small, te::Const(wide, 0),
+                      te::Unary(te::UnaryOp::kExp, te::Select(is_small, least, below_top)));
   });
   Tensor sum =
       ReduceAxis(te::ReduceOp::kSum, wide, data.dims(), axis, [&](std::span<const Expr> i) { return power(i); });

@@ -4,15 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "kernels/codegen/llvm/dot_emitter.h"
 #include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/matrix_emitter.h"
 #include "kernels/codegen/llvm/tile_factors.h"
 #include "kernels/codegen/llvm/transpose_vectors.h"
 #include "kernels/schedule/nest_cost.h"
-#include "kernels/schedule/stored_factors.h"
 #include "kernels/schedule/vector_runs.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/IR/Intrinsics.h"
@@ -30,8 +31,6 @@ using Values = std::vector<Value*>;
 
 // How many tiles have the schedule's height for each that has another.
 constexpr int64_t kWeightOfFullHeight = 64;
-// Rows and columns of dot products that are computed together, with a register for each.
-constexpr int64_t kRowsOfDots = 4, kColumnsOfDots = 4;
 
 class TileEmitter {
  public:
@@ -42,6 +41,7 @@ class TileEmitter {
         t_(*site.nest.tile),
         f_(site),
         matrices_(site, f_),
+        dots_(site, f_),
         finish_(finish),
         depth_(site.nest.reduction()->axes),
         element_(f_.element()),
@@ -85,9 +85,6 @@ class TileEmitter {
   void EmitRows(Value* block);
   void EmitManyRows(Value* block);
   void EmitFewRows(Value* block);
-  Values EmitDots(Value* row, int64_t height, Value* column, int64_t count);
-  Value* SumOfLanes(Value* vector);
-  void EmitRowsOfDots(Value* row, int64_t height, const Panel& panel, Value* column, int64_t count);
   void EmitUnits(Value* begin, Value* end, llvm::function_ref<void(Value* unit, Value* block)> emit);
   void EmitDepthBlocks(Value* begin, Value* end, const Dim& units);
   Value* BindUnit(Value* unit);
@@ -106,6 +103,7 @@ class TileEmitter {
   const Tile& t_;
   TileFactors f_;
   MatrixEmitter matrices_;
+  DotEmitter dots_;
   llvm::function_ref<void(Value*)> finish_;
   const std::vector<IndexVar>& depth_;
   llvm::Type* element_;  // of sums
@@ -113,8 +111,8 @@ class TileEmitter {
   Dim columns_, panels_, rows_ = 1;
   int64_t buffer_rows_;
   Value* buffer_ = nullptr;
-  Value* part_ = nullptr;  // of the rows, with parts
-  int64_t segment_ = 0;    // the first of those that the strands sum up
+  Value* part_ = nullptr;                // of the rows, with parts
+  int64_t segment_ = 0;                  // the first of those that the strands sum up
   std::pair<Value*, Value*> positions_;  // with blocks of the depth: the first of the block, and the one behind it
 };
 
@@ -589,87 +587,6 @@ void TileEmitter::EmitPanels(Value* block, llvm::function_ref<void(const Panel&)
                     });
 }
 
-// Returns the products of vectors along the depth: for each of `height` rows one of each of `count` neighbouring columns.
-Values TileEmitter::EmitDots(Value* row, int64_t height, Value* column, int64_t count) {
-  const Tile::FewRows& few = *t_.few;
-  // Returns the address of a factor's first position of the depth.
-  auto begin = [&](const Expr& factor, const std::optional<size_t>& axis, Value* at) {
-    e_.OpenScope();
-    if (axis) e_.Bind(s_.nest.axes[*axis], at);
-    e_.Bind(few.depth, I64(0));
-    const Expr element = schedule::ElementOf(factor, s_.target);
-    Value* address = e_.Address(element.dtype(), e_.pointers.at(element->tensor.get()), e_.Emit(element->operands[0]));
-    e_.CloseScope();
-    return std::pair(element.dtype(), address);
-  };
-  auto load = [&](const std::pair<DataType, Value*>& from, int64_t k) {
-    const auto& [dtype, address] = from;
-    auto* type = llvm::FixedVectorType::get(e_.MemoryType(dtype), static_cast<unsigned>(t_.lanes));
-    return f_.Widen(dtype, b_.CreateAlignedLoad(type, e_.Address(dtype, address, I64(k)),
-                                                llvm::Align(static_cast<uint64_t>(dtype.bytes()))));
-  };
-  std::vector<std::pair<DataType, Value*>> rows, columns;
-  for (int64_t r = 0; r < height; ++r) rows.push_back(begin(few.broadcast, t_.row, b_.CreateNSWAdd(row, I64(r))));
-  for (int64_t c = 0; c < count; ++c) {
-    columns.push_back(begin(few.vector, t_.column, b_.CreateNSWAdd(column, I64(c))));
-  }
-  Values sums;
-  for (int64_t k = 0; k < few.depth.extent.constant(); k += t_.lanes) {
-    Values vectors;
-    for (const auto& from : columns) vectors.push_back(load(from, k));
-    size_t next = 0;
-    for (const auto& from : rows) {
-      Value* factor = load(from, k);
-      for (Value* vector : vectors) {
-        if (k == 0) {
-          sums.push_back(b_.CreateFMul(factor, vector));
-        } else {
-          sums[next] = f_.MultiplyAdd(factor, vector, sums[next]);
-        }
-        ++next;
-      }
-    }
-  }
-  return sums;
-}
-
-// Returns the sum of the lanes of a vector.
-Value* TileEmitter::SumOfLanes(Value* vector) {
-  llvm::IRBuilder<>::FastMathFlagGuard guard(b_);
-  llvm::FastMathFlags flags = b_.getFastMathFlags();
-  flags.setAllowReassoc(true);
-  b_.setFastMathFlags(flags);
-  return b_.CreateFAddReduce(llvm::ConstantFP::getNegativeZero(element_), vector);
-}
-
-// Emits so many rows of dot products with `count` neighbouring columns of a panel, into the buffer: `column` is the
-// first in the panel.
-void TileEmitter::EmitRowsOfDots(Value* row, int64_t height, const Panel& panel, Value* column, int64_t count) {
-  Values sums = EmitDots(row, height, b_.CreateNSWAdd(panel.column, column), count);
-  auto store = [&](Value* value, Value* r, Value* c) {
-    Value* place = t_.transposed_store ? b_.CreateNSWAdd(b_.CreateNSWMul(c, I64(buffer_rows_)), r)
-                                       : b_.CreateNSWAdd(b_.CreateNSWMul(r, I64(t_.panel())), c);
-    b_.CreateAlignedStore(value, b_.CreateInBoundsGEP(element_, buffer_, place),
-                          llvm::Align(element_->getScalarSizeInBits() / 8));
-  };
-  for (int64_t r = 0; r < height; ++r) {
-    Value* at = b_.CreateNSWAdd(row, I64(r));
-    const Values own(sums.begin() + r * count, sums.begin() + (r + 1) * count);
-    if (count == 1) {
-      store(SumOfLanes(own[0]), at, column);
-      continue;
-    }
-    Value* four = SumsOfLanes(b_, own);
-    if (!t_.transposed_store) {
-      store(four, at, column);
-      continue;
-    }
-    for (int64_t c = 0; c < count; ++c) {
-      store(b_.CreateExtractElement(four, static_cast<uint64_t>(c)), at, b_.CreateNSWAdd(column, I64(c)));
-    }
-  }
-}
-
 // All rows of a block of panels, into the buffer and from there to the epilogue.
 void TileEmitter::EmitFewRows(Value* block) {
   Value* rows = e_.EmitExtent(rows_);
@@ -677,33 +594,12 @@ void TileEmitter::EmitFewRows(Value* block) {
   Value* end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWAdd(first, I64(t_.panels_at_once)),
                                         e_.EmitExtent(panels_));
   int64_t cost = t_.panel() * t_.few->most;
-  // Emits a loop over `count` columns of a panel, so many at once.
-  auto columns = [&](Value* from, Value* to, int64_t count, const Panel& panel) {
-    EmitLoop(b_, from, to, count, {}, [&](Value* c, const Values&) -> Values {
-      if (rows_.is_const()) {
-        for (int64_t r = 0; r < rows_.constant(); r += kRowsOfDots) {
-          EmitRowsOfDots(I64(r), std::min(kRowsOfDots, rows_.constant() - r), panel, c, count);
-        }
-        return {};
-      }
-      EmitLoop(b_, I64(0), rows, 1, {}, [&](Value* r, const Values&) -> Values {
-        EmitRowsOfDots(r, 1, panel, c, count);
-        return {};
-      });
-      return {};
-    });
-  };
   auto one_panel = [&](Value* index, const Values&) -> Values {
     e_.OpenScope();
     Panel panel = f_.BeginPanel(index, /*loads_vectors=*/false);
     Value* left = b_.CreateNSWSub(e_.EmitExtent(columns_), panel.column);
     Value* width = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, I64(t_.panel()));
-    Value* whole = I64(0);
-    if (t_.lanes >= kColumnsOfDots) {
-      whole = b_.CreateAnd(width, I64(-kColumnsOfDots));
-      columns(I64(0), whole, kColumnsOfDots, panel);
-    }
-    columns(whole, width, 1, panel);
+    dots_.EmitPanel(rows_, panel.column, width, {buffer_, buffer_rows_});
     EmitEpilogue(I64(0), rows, panel);
     e_.CloseScope();
     return {};
@@ -723,17 +619,20 @@ void TileEmitter::EmitUnits(Value* begin, Value* end, llvm::function_ref<void(Va
 
 // Emits the units from `begin` to `end` in blocks of the depth, see Tile::depth_block.
 void TileEmitter::EmitDepthBlocks(Value* begin, Value* end, const Dim& units) {
-  const int64_t height = rows_.constant(), size = height * t_.panel();
+  const int64_t size = rows_.constant() * t_.panel();
   llvm::BasicBlock& entry = b_.GetInsertBlock()->getParent()->getEntryBlock();
   llvm::IRBuilder<> at_entry(&entry, entry.begin());
   auto bytes = static_cast<uint64_t>(units.constant() * size * element_->getScalarSizeInBits() / 8);
-  llvm::AllocaInst* sums = at_entry.CreateAlloca(element_, at_entry.getInt64(static_cast<uint64_t>(units.constant() * size)));
+  llvm::AllocaInst* sums =
+      at_entry.CreateAlloca(element_, at_entry.getInt64(static_cast<uint64_t>(units.constant() * size)));
   sums->setAlignment(llvm::Align(64));
   b_.CreateMemSet(sums, b_.getInt8(0), bytes, llvm::Align(64));
-  // Points the buffer to the sums of a unit.
-  auto at_unit = [&](Value* unit) {
-    buffer_ = b_.CreateInBoundsGEP(element_, sums, b_.CreateNSWMul(unit, I64(size)));
+  // Points the buffer to the sums of a unit, from a row on.
+  auto at_row = [&](Value* unit, int64_t row) {
+    Value* first = b_.CreateNSWAdd(b_.CreateNSWMul(unit, I64(size)), I64(row * t_.panel()));
+    buffer_ = b_.CreateInBoundsGEP(element_, sums, first);
   };
+  const auto [tiles, low, higher] = t_.HeightsOf(rows_.constant());
   const Dim& extent = depth_.back().extent;
   Value* depth = e_.EmitExtent(extent);
   int64_t cost = schedule::CostOfIterations(CostOfSums(static_cast<size_t>(-1)), units * t_.depth_block);
@@ -742,14 +641,19 @@ void TileEmitter::EmitDepthBlocks(Value* begin, Value* end, const Dim& units) {
                       Value* last = b_.CreateNSWAdd(first, I64(t_.depth_block));
                       positions_ = {first, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, last, depth)};
                       EmitUnits(begin, end, [&](Value* unit, Value* block) {
-                        at_unit(unit);
-                        EmitSums(I64(0), height, f_.BeginPanel(block));
+                        Panel panel = f_.BeginPanel(block);
+                        for (int64_t tile = 0, row = 0; tile < tiles; ++tile) {
+                          const int64_t height = low + (tile < higher ? 1 : 0);
+                          at_row(unit, row);
+                          EmitSums(I64(row), height, panel);
+                          row += height;
+                        }
                       });
                       return {};
                     });
   EmitUnits(begin, end, [&](Value* unit, Value* block) {
-    at_unit(unit);
-    EmitEpilogue(I64(0), I64(height), f_.BeginPanel(block, /*loads_vectors=*/false));
+    at_row(unit, 0);
+    EmitEpilogue(I64(0), I64(rows_.constant()), f_.BeginPanel(block, /*loads_vectors=*/false));
   });
 }
 

@@ -30,7 +30,7 @@ std::vector<llvm::Value*> TransposedVectors(llvm::IRBuilder<>& b, std::vector<ll
 llvm::Value* SumsOfLanes(llvm::IRBuilder<>& b, const std::vector<llvm::Value*>& four) {
   auto lanes = static_cast<int>(llvm::cast<llvm::FixedVectorType>(four[0]->getType())->getNumElements());
   // Shuffles stay inside of groups of four lanes, which have one instruction each.
-  auto add = [&](llvm::Value* x, llvm::Value* y, const int (&low)[4], const int (&high)[4]) {
+  auto add = [&](llvm::Value* x, llvm::Value* y, const int(&low)[4], const int(&high)[4]) {
     llvm::SmallVector<int, 16> first, second;
     for (int i = 0; i < lanes; ++i) {
       auto place = [&](int from) { return i / 4 * 4 + from % 4 + from / 4 * lanes; };

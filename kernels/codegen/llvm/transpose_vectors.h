@@ -12,8 +12,8 @@ namespace rvm::codegen {
 // those of the second.
 std::vector<llvm::Value*> TransposedVectors(llvm::IRBuilder<>& b, std::vector<llvm::Value*> rows);
 
-// Returns a vector of the sums of the lanes of each of four vectors of floats, of as many lanes each: a power of two, at
-// least four.
+// Returns a vector of the sums of the lanes of each of four vectors of floats, of as many lanes each: a power of two,
+// at least four.
 llvm::Value* SumsOfLanes(llvm::IRBuilder<>& b, const std::vector<llvm::Value*>& four);
 
 }  // namespace rvm::codegen

@@ -525,8 +525,8 @@ def import_file(path, *, signature=None, inputs=None, freeze=None, cache_dtype=N
 
     path: an .onnx, .pt2, .pt, .torchscript, .tflite, .mlirbc, .stablehlo, .keras, .h5, .cfg, -symbol.json, .pb or .gguf file, a SavedModel, or a folder with a config.json and .safetensors files. signature: as
     of import_tf. inputs, freeze: as of import_onnx; a model that is weights alone has no such options. cache_dtype: "float16",
-    "bfloat16" or "float32", that of the caches of a decoder that is weights alone; float16 unless these are of float32. Raises
-    ImportFailed.
+    "bfloat16" or "float32", that of the caches of a model that is weights alone; float16 for a decoder whose weights are not of
+    float32, else float32. Raises ImportFailed.
     """
     return _import(None, os.fspath(path), inputs, freeze, signature=signature, cache_dtype=cache_dtype)
 

@@ -1,0 +1,135 @@
+#include "kernels/codegen/llvm/dot_emitter.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kernels/codegen/llvm/loop_emitter.h"
+#include "kernels/codegen/llvm/transpose_vectors.h"
+#include "kernels/schedule/stored_factors.h"
+
+namespace rvm::codegen {
+namespace {
+
+using llvm::Value;
+using Values = std::vector<Value*>;
+
+// Rows and columns of dot products that are computed together, with a register for each.
+constexpr int64_t kRowsAtOnce = 4, kColumnsAtOnce = 4;
+
+}  // namespace
+
+DotEmitter::DotEmitter(const TileSite& site, TileFactors& factors)
+    : b_(site.b), e_(site.e), s_(site), t_(*site.nest.tile), f_(factors) {}
+
+// Returns the products of vectors along the depth: for each of `height` rows one of each of `count` neighbouring
+// columns.
+Values DotEmitter::EmitDots(Value* row, int64_t height, Value* column, int64_t count) {
+  const schedule::Tile::FewRows& few = *t_.few;
+  // Returns the address of a factor's first position of the depth.
+  auto begin = [&](const te::Expr& factor, const std::optional<size_t>& axis, Value* at) {
+    e_.OpenScope();
+    if (axis) e_.Bind(s_.nest.axes[*axis], at);
+    e_.Bind(few.depth, I64(0));
+    const te::Expr element = schedule::ElementOf(factor, s_.target);
+    Value* address = e_.Address(element.dtype(), e_.pointers.at(element->tensor.get()), e_.Emit(element->operands[0]));
+    e_.CloseScope();
+    return std::pair(element.dtype(), address);
+  };
+  auto load = [&](const std::pair<DataType, Value*>& from, int64_t k) {
+    const auto& [dtype, address] = from;
+    auto* type = llvm::FixedVectorType::get(e_.MemoryType(dtype), static_cast<unsigned>(t_.lanes));
+    return f_.Widen(dtype, b_.CreateAlignedLoad(type, e_.Address(dtype, address, I64(k)),
+                                                llvm::Align(static_cast<uint64_t>(dtype.bytes()))));
+  };
+  std::vector<std::pair<DataType, Value*>> rows, columns;
+  for (int64_t r = 0; r < height; ++r) rows.push_back(begin(few.broadcast, t_.row, b_.CreateNSWAdd(row, I64(r))));
+  for (int64_t c = 0; c < count; ++c) {
+    columns.push_back(begin(few.vector, t_.column, b_.CreateNSWAdd(column, I64(c))));
+  }
+  Values sums;
+  for (int64_t k = 0; k < few.depth.extent.constant(); k += t_.lanes) {
+    Values vectors;
+    for (const auto& from : columns) vectors.push_back(load(from, k));
+    size_t next = 0;
+    for (const auto& from : rows) {
+      Value* factor = load(from, k);
+      for (Value* vector : vectors) {
+        if (k == 0) {
+          sums.push_back(b_.CreateFMul(factor, vector));
+        } else {
+          sums[next] = f_.MultiplyAdd(factor, vector, sums[next]);
+        }
+        ++next;
+      }
+    }
+  }
+  return sums;
+}
+
+// Returns the sum of the lanes of a vector.
+Value* DotEmitter::SumOfLanes(Value* vector) {
+  llvm::IRBuilder<>::FastMathFlagGuard guard(b_);
+  llvm::FastMathFlags flags = b_.getFastMathFlags();
+  flags.setAllowReassoc(true);
+  b_.setFastMathFlags(flags);
+  return b_.CreateFAddReduce(llvm::ConstantFP::getNegativeZero(f_.element()), vector);
+}
+
+// Stores so many rows of dot products with `count` neighbouring columns of a panel: `column` is the first in the panel.
+void DotEmitter::EmitRows(Value* row, int64_t height, Value* panel, Value* column, int64_t count, Buffer buffer) {
+  Values sums = EmitDots(row, height, b_.CreateNSWAdd(panel, column), count);
+  llvm::Type* element = f_.element();
+  auto store = [&](Value* value, Value* r, Value* c) {
+    Value* place = t_.transposed_store ? b_.CreateNSWAdd(b_.CreateNSWMul(c, I64(buffer.rows)), r)
+                                       : b_.CreateNSWAdd(b_.CreateNSWMul(r, I64(t_.panel())), c);
+    b_.CreateAlignedStore(value, b_.CreateInBoundsGEP(element, buffer.first, place),
+                          llvm::Align(element->getScalarSizeInBits() / 8));
+  };
+  for (int64_t r = 0; r < height; ++r) {
+    Value* at = b_.CreateNSWAdd(row, I64(r));
+    const Values own(sums.begin() + r * count, sums.begin() + (r + 1) * count);
+    if (count == 1) {
+      store(SumOfLanes(own[0]), at, column);
+      continue;
+    }
+    Value* four = SumsOfLanes(b_, own);
+    if (!t_.transposed_store) {
+      store(four, at, column);
+      continue;
+    }
+    for (int64_t c = 0; c < count; ++c) {
+      store(b_.CreateExtractElement(four, static_cast<uint64_t>(c)), at, b_.CreateNSWAdd(column, I64(c)));
+    }
+  }
+}
+
+// Emits a loop over the columns from `from` to `to` of a panel, so many at once.
+void DotEmitter::EmitColumns(const Dim& rows, Value* panel, Value* from, Value* to, int64_t count, Buffer buffer) {
+  EmitLoop(b_, from, to, count, {}, [&](Value* column, const Values&) -> Values {
+    if (rows.is_const()) {
+      for (int64_t row = 0; row < rows.constant(); row += kRowsAtOnce) {
+        EmitRows(I64(row), std::min(kRowsAtOnce, rows.constant() - row), panel, column, count, buffer);
+      }
+      return {};
+    }
+    EmitLoop(b_, I64(0), e_.EmitExtent(rows), 1, {}, [&](Value* row, const Values&) -> Values {
+      EmitRows(row, 1, panel, column, count, buffer);
+      return {};
+    });
+    return {};
+  });
+}
+
+void DotEmitter::EmitPanel(const Dim& rows, Value* panel, Value* width, Buffer buffer) {
+  Value* whole = I64(0);
+  if (t_.lanes >= kColumnsAtOnce) {
+    whole = b_.CreateAnd(width, I64(-kColumnsAtOnce));
+    EmitColumns(rows, panel, I64(0), whole, kColumnsAtOnce, buffer);
+  }
+  EmitColumns(rows, panel, whole, width, 1, buffer);
+}
+
+}  // namespace rvm::codegen
