@@ -38,6 +38,7 @@ class Writer {
  private:
   bool is_rotated() const { return c_.positions == 0; }
   bool has_local_layers() const { return !c_.is_local.empty(); }
+  bool IsLocal(int64_t layer) const { return has_local_layers() && c_.is_local[static_cast<size_t>(layer)]; }
 
   // Returns the type of the keys or the values of `tokens` tokens in a layer.
   std::string CacheOf(std::string_view tokens) const {
@@ -127,6 +128,10 @@ class Writer {
     if (is_rotated()) absl::StrAppend(&text_, "    %angles: ", angles_, ",\n");
     absl::StrAppend(&text_, "    %mask: ", FloatTensor("t, m"), ")\n    -> (", states_, ", ", all, ", ", all, ") {\n");
     WriteProjections(layer);
+    // Queries see keys that are fewer than a window before them.
+    const bool is_local = IsLocal(number);
+    absl::StrAppend(&text_, "  let %seen = fn (%c: ", CacheOf("?"), ") -> ", CacheOf("?"), " { ",
+                    is_local ? absl::StrCat("@last_rows(%c, extent(%mask, axis=1))") : "%c", " };\n");
     const std::string scores = FloatTensor(absl::StrCat(c_.key_heads, ", ", shared, ", ?, ?"));
     absl::StrAppend(&text_, "  let %finish = fn (%s: ", scores, ") { ",
                     c_.score_cap > 0 ? absl::StrCat("@soft_cap(%s, ", FloatText(c_.score_cap), ")") : "%s", " };\n");
@@ -137,7 +142,8 @@ class Writer {
                              layer, c_.names.attention_post_norm),
                     "\n  };\n");
     WriteMlp(layer);
-    absl::StrAppend(&text_, "  @decoder_layer(%x, %keys, %values, %mask, %project, %finish, %output, %mlp)\n}\n");
+    absl::StrAppend(&text_,
+                    "  @decoder_layer(%x, %keys, %values, %mask, %project, %seen, %finish, %output, %mlp)\n}\n");
   }
 
   void WriteForward() {
@@ -152,7 +158,9 @@ class Writer {
       absl::StrAppend(&text_, "  let %angles = @angles(%now, ", frequencies, ");\n");
     }
     if (has_local_layers()) {
-      absl::StrAppend(&text_, "  let %local_mask = @window_mask(%now, %places, ", c_.window, "i64);\n");
+      absl::StrAppend(&text_, "  let %local_places = arange(maximum(%past - ", c_.window - 1,
+                      "i64, 0i64), %past + %count, 1i64);\n  let %local_mask = @window_mask(%now, %local_places, ",
+                      c_.window, "i64);\n");
       if (is_rotated()) {
         std::string frequencies = weights_.Declare("rotation.local_frequencies", FrequencyTensor(c_.local_frequencies));
         absl::StrAppend(&text_, "  let %local_angles = @angles(%now, ", frequencies, ");\n");
@@ -168,8 +176,7 @@ class Writer {
     std::vector<std::string> caches;
     x = "%x";
     for (int64_t i = 0; i < c_.layers; ++i) {
-      const bool is_local = has_local_layers() && c_.is_local[static_cast<size_t>(i)];
-      const std::string kind = is_local ? "%local_" : "%";
+      const std::string kind = IsLocal(i) ? "%local_" : "%";
       absl::StrAppend(&text_, "  let (%x", i, ", %k", i, ", %v", i, ") = @layer_", i, "(", x, ", %cache.", 2 * i,
                       ", %cache.", 2 * i + 1, ", ", is_rotated() ? kind + "angles, " : "", kind, "mask);\n");
       caches.push_back(absl::StrCat("%k", i, ", %v", i));
