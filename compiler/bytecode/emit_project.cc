@@ -31,7 +31,7 @@ absl::Status FunctionEmitter::EmitProject(const ir::Project& project, const ir::
 }
 
 std::span<const Liveness::Projection> FunctionEmitter::ProjectionsOf(const ir::Var* tuple) const {
-  return liveness_.Projections(tuple, block_->id, block_->begin, block_->end);
+  return liveness_.Projections(tuple, block_->id, position_, block_->end);
 }
 
 // Returns whether all remaining uses of the tuple are projections that this block surely makes, to variables of the
@@ -40,7 +40,7 @@ bool FunctionEmitter::CanTakeApart(const ir::Var* tuple) {
   const VarState& state = vars_.at(tuple);
   std::span<const Liveness::Projection> projections = ProjectionsOf(tuple);
   if (state.owner != block_->id || projections.empty() || projections[0].position != position_ ||
-      liveness_.NumUses(tuple, block_->begin, block_->end) != projections.size()) {
+      liveness_.NumUses(tuple, position_, block_->end) != projections.size()) {
     return false;
   }
   const TypeDesc& desc = tables_.types().desc(registers_.desc(state.reg).type);

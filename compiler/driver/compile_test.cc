@@ -87,7 +87,7 @@ TEST(Compile, RunsWithWeightsAtEveryLevel) {
     options.params_files = {weights.path()};
     Result result = CompileText(
         "free_var %w_levels: Tensor[(4, 8), float32];"
-        "def @main(%x: Tensor[(n, 8), float32]) { nn.dense(%x, %w_levels) }"
+        "def @main(%x: Tensor[(1, 8), float32]) { nn.dense(%x, %w_levels) }"
         "def @raw() { %w_levels }",
         options);
     ASSERT_TRUE(result.program.ok()) << result.program.status() << result.diagnostics;

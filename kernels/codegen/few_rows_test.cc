@@ -149,6 +149,27 @@ TEST(FewRowsTest, OneTokenReadsCachesInTheirOrder) {
   }
 }
 
+// A constant of few rows would leave most lanes idle as the vector factor.
+TEST(FewRowsTest, NarrowHeadsAreDotProducts) {
+  Dim n = Dim::Var(0, "n");
+  for (int64_t outputs : {1, 2, 8}) {
+    for (int64_t depth : {32, 768}) {
+      Tensor x = Input(0, "x", kFloat32, {n, Dim(depth)}), w = Input(1, "w", kFloat32, {Dim(outputs), Dim(depth)});
+      Dim extents[] = {Dim(depth)};
+      Tensor y = ComputeTensor("y", kFloat32, {n, Dim(outputs)}, [&](Indices i) {
+        return te::Reduce(ReduceOp::kSum, extents, [&](Indices r) { return x({i[0], r[0]}) * w({i[1], r[0]}); });
+      });
+      const CheckOptions options{
+          .symbol_values = {{0}, {1}, {6}, {40}}, .constant_inputs = {false, true}, .tolerance = 1e-4, .threads = true};
+      for (const ScheduledKernel& kernel : CheckOnTargets({"head", {x, w}, {y}}, options)) {
+        const std::string text = Describe(kernel.schedule);
+        const bool is_narrow = 2 * outputs <= kernel.schedule.target.Lanes(kFloat32) || outputs == 1;
+        EXPECT_EQ(text.find("rows along the depth") != std::string::npos, is_narrow) << text;
+      }
+    }
+  }
+}
+
 TEST(FewRowsTest, KeysThatSomethingElseReadsAreCopiedInAllCalls) {
   Tensor q = Input(0, "q", kFloat32, {kBatch, Dim(4), kRows, Dim(64)});
   Tensor k = Input(1, "k", kFloat32, {kBatch, Dim(2), kKeys, Dim(64)});

@@ -27,7 +27,7 @@ constexpr int64_t kMaxFewRows = 4;
 constexpr int64_t kMaxRowsOfDots = 8;
 // Fewer columns are not worth a tile.
 constexpr int64_t kMinColumnsOfDots = 8;
-// Maximum number of vectors of the depth: they are loaded one after the other, without a loop.
+// Maximum number of vectors of the depth of products whose number of rows is not known.
 constexpr int64_t kMaxDepthVectors = 32;
 // Rows of a nest that runs in blocks of the depth: each tile of them has code of its own.
 constexpr int64_t kMaxRowsOfDepthBlocks = 16;
@@ -44,9 +44,9 @@ bool RunsAlong(const Target& target, const Expr& factor, const IndexVar& depth) 
 }
 
 // Returns whether dot products along the depth are made of whole vectors.
-bool IsDepthOfDots(const IndexVar& depth, int64_t lanes) {
-  const int64_t steps = depth.extent.AsConst().value_or(0);
-  return steps > 0 && steps % lanes == 0 && steps / lanes <= kMaxDepthVectors;
+bool HasWholeVectors(const IndexVar& depth, int64_t lanes) {
+  const int64_t positions = depth.extent.AsConst().value_or(0);
+  return positions > 0 && positions % lanes == 0;
 }
 
 // Returns whether the places that a factor reads lie at the same distance from one step of the depth, or row or column,
@@ -127,8 +127,14 @@ std::optional<LoopNest> DotsDirectly(Schedule& schedule, const LoopNest& nest) {
   direct.direct = Expr();
   SplitDividedAxes(*schedule.pool, direct);
   direct.tile = PlanDots(schedule, direct);
-  const bool is_preferred = direct.tile && !direct.axes[direct.tile->column].extent.is_const();
-  return is_preferred ? std::optional(std::move(direct)) : std::nullopt;
+  if (!direct.tile || direct.axes[direct.tile->column].extent.is_const()) return std::nullopt;
+  // Vectors of a packed constant are faster, unless it leaves half of their lanes idle.
+  const te::Tensor& rows = ElementOf(direct.tile->broadcast, schedule.target)->tensor;
+  const auto input = static_cast<size_t>(rows->input_index);
+  const bool is_constant = rows->kind == te::TensorKind::kInput && input < schedule.constant_inputs.size() &&
+                           schedule.constant_inputs[input];
+  if (is_constant && 2 * direct.tile->rows > direct.tile->lanes) return std::nullopt;
+  return direct;
 }
 
 std::optional<Tile> PlanDots(const Schedule& schedule, const LoopNest& nest) {
@@ -143,7 +149,7 @@ std::optional<Tile> PlanDots(const Schedule& schedule, const LoopNest& nest) {
   tile.access = Tile::Access::kPanels;
   tile.lanes = schedule.target.Lanes(product.dtype());
   if (depth.extent.AsConst().value_or(0) % tile.lanes != 0) tile.lanes /= 2;
-  if (!IsDepthOfDots(depth, tile.lanes)) return std::nullopt;
+  if (!HasWholeVectors(depth, tile.lanes)) return std::nullopt;
   for (size_t side : {1, 0}) {
     const Expr &broadcast = product->operands[1 - side], &vector = product->operands[side];
     if (!RunsAlong(schedule.target, broadcast, depth) || !RunsAlong(schedule.target, vector, depth)) continue;
@@ -216,7 +222,8 @@ void PlanFewRows(const Target& target, LoopNest& nest) {
   if (!tile.row || tile.is_packed() || tile.depth_step > 1 || value->axes.size() != 1) return;
   const IndexVar& depth = value->axes[0];
   const Expr& product = value->operands[0];
-  if (!product.dtype().is_float() || !IsDepthOfDots(depth, tile.lanes)) return;
+  if (!product.dtype().is_float() || !HasWholeVectors(depth, tile.lanes)) return;
+  if (depth.extent.constant() / tile.lanes > kMaxDepthVectors) return;
   // The vector factor depends on the columns.
   const IndexVar &row = nest.axes[*tile.row], &column = nest.axes[tile.column];
   size_t vector = te::DependsOn(product->operands[1], column.id) ? 1 : 0;

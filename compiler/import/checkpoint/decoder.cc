@@ -16,6 +16,9 @@
 namespace rvm::checkpoint {
 namespace {
 
+// More tokens than a text has.
+constexpr int64_t kNoWindow = int64_t{1} << 62;
+
 class Writer {
  public:
   Writer(const DecoderConfig& config, Weights& weights) : c_(config), weights_(weights) {
@@ -142,8 +145,8 @@ class Writer {
                              layer, c_.names.attention_post_norm),
                     "\n  };\n");
     WriteMlp(layer);
-    absl::StrAppend(&text_,
-                    "  @decoder_layer(%x, %keys, %values, %mask, %project, %seen, %finish, %output, %mlp)\n}\n");
+    absl::StrAppend(&text_, "  @decoder_layer(%x, %keys, %values, %mask, ", is_local ? c_.window : kNoWindow,
+                    "i64, %project, %seen, %finish, %output, %mlp)\n}\n");
   }
 
   void WriteForward() {

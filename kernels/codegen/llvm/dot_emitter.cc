@@ -16,8 +16,10 @@ namespace {
 using llvm::Value;
 using Values = std::vector<Value*>;
 
-// Rows and columns of dot products that are computed together, with a register for each.
-constexpr int64_t kRowsAtOnce = 4, kColumnsAtOnce = 4;
+// Columns of dot products that are computed together with several rows, each with a register for its sum.
+constexpr int64_t kColumnsAtOnce = 4;
+// Maximum number of vectors of the depth that are loaded one after the other without a loop, and those of an iteration.
+constexpr int64_t kMaxUnrolledSteps = 16, kStepsAtOnce = 4;
 
 }  // namespace
 
@@ -38,10 +40,10 @@ Values DotEmitter::EmitDots(Value* row, int64_t height, Value* column, int64_t c
     e_.CloseScope();
     return std::pair(element.dtype(), address);
   };
-  auto load = [&](const std::pair<DataType, Value*>& from, int64_t k) {
+  auto load = [&](const std::pair<DataType, Value*>& from, Value* k) {
     const auto& [dtype, address] = from;
     auto* type = llvm::FixedVectorType::get(e_.MemoryType(dtype), static_cast<unsigned>(t_.lanes));
-    return f_.Widen(dtype, b_.CreateAlignedLoad(type, e_.Address(dtype, address, I64(k)),
+    return f_.Widen(dtype, b_.CreateAlignedLoad(type, e_.Address(dtype, address, k),
                                                 llvm::Align(static_cast<uint64_t>(dtype.bytes()))));
   };
   std::vector<std::pair<DataType, Value*>> rows, columns;
@@ -49,24 +51,34 @@ Values DotEmitter::EmitDots(Value* row, int64_t height, Value* column, int64_t c
   for (int64_t c = 0; c < count; ++c) {
     columns.push_back(begin(few.vector, t_.column, b_.CreateNSWAdd(column, I64(c))));
   }
-  Values sums;
-  for (int64_t k = 0; k < few.depth.extent.constant(); k += t_.lanes) {
-    Values vectors;
-    for (const auto& from : columns) vectors.push_back(load(from, k));
-    size_t next = 0;
-    for (const auto& from : rows) {
-      Value* factor = load(from, k);
-      for (Value* vector : vectors) {
-        if (k == 0) {
-          sums.push_back(b_.CreateFMul(factor, vector));
-        } else {
-          sums[next] = f_.MultiplyAdd(factor, vector, sums[next]);
+  // Adds the products of `steps` vectors of the depth from `k` on. No sums: these are the first products.
+  auto added = [&](Value* k, int64_t steps, Values sums) {
+    for (int64_t step = 0; step < steps; ++step) {
+      Value* at = b_.CreateNSWAdd(k, I64(step * t_.lanes));
+      const bool is_first = sums.empty();
+      Values vectors;
+      for (const auto& from : columns) vectors.push_back(load(from, at));
+      size_t next = 0;
+      for (const auto& from : rows) {
+        Value* factor = load(from, at);
+        for (Value* vector : vectors) {
+          if (is_first) {
+            sums.push_back(b_.CreateFMul(factor, vector));
+          } else {
+            sums[next] = f_.MultiplyAdd(factor, vector, sums[next]);
+            ++next;
+          }
         }
-        ++next;
       }
     }
-  }
-  return sums;
+    return sums;
+  };
+  const int64_t steps = few.depth.extent.constant() / t_.lanes, rest = steps % kStepsAtOnce;
+  if (steps <= kMaxUnrolledSteps) return added(I64(0), steps, {});
+  Values sums = added(I64(0), rest == 0 ? kStepsAtOnce : rest, {});
+  return EmitLoop(b_, I64((rest == 0 ? kStepsAtOnce : rest) * t_.lanes), I64(steps * t_.lanes), kStepsAtOnce * t_.lanes,
+                  std::move(sums), [&](Value* k, const Values& carried) { return added(k, kStepsAtOnce, carried); },
+                  {.keep_rolled = true});
 }
 
 // Returns the sum of the lanes of a vector.
@@ -108,10 +120,11 @@ void DotEmitter::EmitRows(Value* row, int64_t height, Value* panel, Value* colum
 
 // Emits a loop over the columns from `from` to `to` of a panel, so many at once.
 void DotEmitter::EmitColumns(const Dim& rows, Value* panel, Value* from, Value* to, int64_t count, Buffer buffer) {
+  const int64_t at_once = s_.target.vector_registers >= 32 ? 4 : 2;
   EmitLoop(b_, from, to, count, {}, [&](Value* column, const Values&) -> Values {
     if (rows.is_const()) {
-      for (int64_t row = 0; row < rows.constant(); row += kRowsAtOnce) {
-        EmitRows(I64(row), std::min(kRowsAtOnce, rows.constant() - row), panel, column, count, buffer);
+      for (int64_t row = 0; row < rows.constant(); row += at_once) {
+        EmitRows(I64(row), std::min(at_once, rows.constant() - row), panel, column, count, buffer);
       }
       return {};
     }

@@ -593,7 +593,7 @@ void TileEmitter::EmitFewRows(Value* block) {
   Value* first = b_.CreateNSWMul(block, I64(t_.panels_at_once));
   Value* end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWAdd(first, I64(t_.panels_at_once)),
                                         e_.EmitExtent(panels_));
-  int64_t cost = t_.panel() * t_.few->most;
+  int64_t cost = schedule::CostOfIterations(t_.panel() * t_.few->most, FloorDiv(t_.few->depth.extent, t_.lanes));
   auto one_panel = [&](Value* index, const Values&) -> Values {
     e_.OpenScope();
     Panel panel = f_.BeginPanel(index, /*loads_vectors=*/false);
