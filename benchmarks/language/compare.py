@@ -26,7 +26,7 @@ TOLERANCE_OF_LLAMA = 0.25  # its caches are of float16, and it rounds rows to by
 PROGRAM = """import "MODEL" as @model;
 def @logits(%tokens: Tensor[(t), int32]) -> Tensor[(VOCABULARY), float32] { (@model.read(@model.start(), %tokens)).1 }
 // Tokens behind a context of the same keys and values in each layer.
-def @tokens(%context: Tensor[(n, HEADS, SIZE), float32], %count: int32) -> List[int32] {
+def @tokens(%context: Tensor[(n, HEADS, SIZE), DTYPE], %count: int32) -> List[int32] {
   let (%cache, %logits) = @model.step((CACHE), 5);
   @greedy(@model.step, %cache, %logits, [], %count)
 }
@@ -65,13 +65,14 @@ class Ours:
 
     def __init__(self, folder, sizes, weights, form):
         self.name, self.sizes, self.prefix = f"RelayVM {form}", sizes, f"{folder}/{form}"
+        self.cache_dtype = "float32" if form == "F32" else "float16"  # what the importer chooses
         os.makedirs(self.prefix)
         if weights is None:
             network.write_gguf(f"{self.prefix}/model.gguf", sizes, form)
         else:
             network.write_folder(f"{self.prefix}/model", sizes, weights, form)
         text = PROGRAM.replace("MODEL", "model" if weights is not None else "model.gguf")
-        for name, value in (("VOCABULARY", sizes.vocabulary), ("HEADS", sizes.key_heads), ("SIZE", sizes.head),
+        for name, value in (("VOCABULARY", sizes.vocabulary), ("HEADS", sizes.key_heads), ("SIZE", sizes.head), ("DTYPE", self.cache_dtype),
                             ("CACHE", ", ".join(["%context"] * 2 * sizes.layers))):
             text = text.replace(name, str(value))
         with open(f"{self.prefix}/main.relay", "w", encoding="utf-8") as file:
@@ -93,7 +94,7 @@ class Ours:
 
     def token(self, length):
         """The difference of runs of several tokens and of one: the first step copies the context."""
-        np.save(f"{self.prefix}/context.npy", context_of(self.sizes, length))
+        np.save(f"{self.prefix}/context.npy", context_of(self.sizes, length).astype(self.cache_dtype))
         seconds = [self.run_list(count) for count in (1, 1 + TOKENS)]
         return (seconds[1] - seconds[0]) / TOKENS
 

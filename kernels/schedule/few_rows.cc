@@ -149,7 +149,7 @@ std::optional<Tile> PlanDots(const Schedule& schedule, const LoopNest& nest) {
   tile.access = Tile::Access::kPanels;
   tile.lanes = schedule.target.Lanes(product.dtype());
   if (depth.extent.AsConst().value_or(0) % tile.lanes != 0) tile.lanes /= 2;
-  if (!HasWholeVectors(depth, tile.lanes)) return std::nullopt;
+  if (tile.lanes < 2 || !HasWholeVectors(depth, tile.lanes)) return std::nullopt;
   for (size_t side : {1, 0}) {
     const Expr &broadcast = product->operands[1 - side], &vector = product->operands[side];
     if (!RunsAlong(schedule.target, broadcast, depth) || !RunsAlong(schedule.target, vector, depth)) continue;
@@ -180,7 +180,7 @@ std::optional<Tile> PlanDots(const Schedule& schedule, const LoopNest& nest) {
     const std::optional<int64_t> apart = te::Stride(place, nest.axes[tile.column].id);
     tile.panels_first = !tile.outer.empty() && apart && std::ranges::all_of(tile.outer, [&](size_t axis) {
       std::optional<int64_t> stride = te::Stride(place, nest.axes[axis].id);
-      return stride && *stride < *apart && nest.axes[axis].extent.is_const();
+      return stride && *stride >= 0 && *stride < *apart && nest.axes[axis].extent.is_const();
     });
     return tile;
   }
@@ -199,12 +199,12 @@ void PlanDepthBlocks(const Schedule& schedule, LoopNest& nest) {
   if (!rows.is_const() || rows.constant() < 1 || rows.constant() > kMaxRowsOfDepthBlocks) return;
   const Expr& place = tile.vector->operands[0];
   const std::optional<int64_t> apart = te::Stride(place, sum.axes[0].id);
-  if (!apart) return;
+  if (!apart || *apart <= 0) return;
   int64_t units = 1;
   for (size_t axis : tile.outer) {
     const Dim& extent = nest.axes[axis].extent;
     std::optional<int64_t> stride = te::Stride(place, nest.axes[axis].id);
-    if (!stride || !extent.is_const() || *stride * extent.constant() > *apart) return;
+    if (!stride || *stride < 0 || !extent.is_const() || *stride * extent.constant() > *apart) return;
     units *= extent.constant();
   }
   const Dim& columns = nest.axes[tile.column].extent;
