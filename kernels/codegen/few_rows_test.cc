@@ -117,7 +117,7 @@ TEST(FewRowsTest, OneRowReadsKeysAndValuesInPlace) {
 TEST(FewRowsTest, OneTokenReadsCachesInTheirOrder) {
   Dim n = Dim::Var(0, "n");
   for (DataType stored : {kFloat32, kFloat16, kBFloat16}) {
-    for (int64_t shared : {1, 3, 8}) {
+    for (int64_t shared : {1, 3, 8, 16}) {
       Tensor q = Input(0, "q", kFloat32, {Dim(2), Dim(shared), Dim(64)}), mask = Input(3, "mask", kFloat32, {n});
       Tensor k = Input(1, "k", stored, {n, Dim(2), Dim(64)}), v = Input(2, "v", stored, {n, Dim(2), Dim(64)});
       auto by_heads = [](const Tensor& x) {

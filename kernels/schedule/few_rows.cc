@@ -24,7 +24,7 @@ using te::Tensor;
 constexpr int64_t kMaxFewRows = 4;
 // The same where the factor would be copied for this product alone: a product with so many rows, all of a call, reads
 // the factor from memory once, and a copy would be written and read in addition.
-constexpr int64_t kMaxRowsOfDots = 8;
+constexpr int64_t kMaxRowsOfDots = 16;
 // Fewer columns are not worth a tile.
 constexpr int64_t kMinColumnsOfDots = 8;
 // Maximum number of vectors of the depth of products whose number of rows is not known.
@@ -127,13 +127,19 @@ std::optional<LoopNest> DotsDirectly(Schedule& schedule, const LoopNest& nest) {
   direct.direct = Expr();
   SplitDividedAxes(*schedule.pool, direct);
   direct.tile = PlanDots(schedule, direct);
-  if (!direct.tile || direct.axes[direct.tile->column].extent.is_const()) return std::nullopt;
+  if (!direct.tile) return std::nullopt;
   // Vectors of a packed constant are faster, unless it leaves half of their lanes idle.
-  const te::Tensor& rows = ElementOf(direct.tile->broadcast, schedule.target)->tensor;
-  const auto input = static_cast<size_t>(rows->input_index);
-  const bool is_constant = rows->kind == te::TensorKind::kInput && input < schedule.constant_inputs.size() &&
-                           schedule.constant_inputs[input];
-  if (is_constant && 2 * direct.tile->rows > direct.tile->lanes) return std::nullopt;
+  auto is_constant = [&](const Expr& factor) {
+    const Tensor& tensor = ElementOf(factor, schedule.target)->tensor;
+    const auto input = static_cast<size_t>(tensor->input_index);
+    return tensor->kind == te::TensorKind::kInput && input < schedule.constant_inputs.size() &&
+           schedule.constant_inputs[input];
+  };
+  if (is_constant(direct.tile->vector)) return std::nullopt;
+  auto is_bfloat = [&](const Expr& factor) { return ElementOf(factor, schedule.target).dtype() == kBFloat16; };
+  const bool has_pairs = is_bfloat(direct.tile->broadcast) && is_bfloat(direct.tile->vector);
+  if (schedule.target.has_bfloat_matrices && has_pairs) return std::nullopt;
+  if (is_constant(direct.tile->broadcast) && 2 * direct.tile->rows > direct.tile->lanes) return std::nullopt;
   return direct;
 }
 

@@ -18,8 +18,8 @@ std::optional<LoopNest> ReadDirectly(Schedule& schedule, const LoopNest& nest);
 std::optional<LoopNest> SumDirectly(Schedule& schedule, const LoopNest& nest);
 
 // Returns the nest with LoopNest::direct as its value, if it has one, and with a tile of dot products alone, if these
-// are known to be faster: where the columns are the tokens of a cache, whose number is not known, a copy of them takes
-// longer than the product. nullopt otherwise.
+// are faster than a copy of the columns, such as the tokens of a cache, and than a constant that is packed; nullopt
+// otherwise.
 std::optional<LoopNest> DotsDirectly(Schedule& schedule, const LoopNest& nest);
 
 // Returns a tile of dot products alone for a product whose rows are few and known, and whose factors both run along the

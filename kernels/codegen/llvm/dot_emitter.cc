@@ -1,6 +1,5 @@
 #include "kernels/codegen/llvm/dot_emitter.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -121,17 +120,21 @@ void DotEmitter::EmitRows(Value* row, int64_t height, Value* panel, Value* colum
 // Emits a loop over the columns from `from` to `to` of a panel, so many at once.
 void DotEmitter::EmitColumns(const Dim& rows, Value* panel, Value* from, Value* to, int64_t count, Buffer buffer) {
   const int64_t at_once = s_.target.vector_registers >= 32 ? 4 : 2;
-  EmitLoop(b_, from, to, count, {}, [&](Value* column, const Values&) -> Values {
-    if (rows.is_const()) {
-      for (int64_t row = 0; row < rows.constant(); row += at_once) {
-        EmitRows(I64(row), std::min(at_once, rows.constant() - row), panel, column, count, buffer);
-      }
-      return {};
-    }
-    EmitLoop(b_, I64(0), e_.EmitExtent(rows), 1, {}, [&](Value* row, const Values&) -> Values {
-      EmitRows(row, 1, panel, column, count, buffer);
+  // Emits the rows from `first` up to `last`, `height` at once.
+  auto rows_of = [&](Value* first, Value* last, int64_t height, Value* column) {
+    EmitLoop(b_, first, last, height, {}, [&](Value* row, const Values&) -> Values {
+      EmitRows(row, height, panel, column, count, buffer);
       return {};
     });
+  };
+  EmitLoop(b_, from, to, count, {}, [&](Value* column, const Values&) -> Values {
+    if (!rows.is_const()) {
+      rows_of(I64(0), e_.EmitExtent(rows), 1, column);
+      return {};
+    }
+    const int64_t rest = rows.constant() % at_once, whole = rows.constant() - rest;
+    if (whole > 0) rows_of(I64(0), I64(whole), at_once, column);
+    if (rest > 0) EmitRows(I64(whole), rest, panel, column, count, buffer);
     return {};
   });
 }
