@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/schedule/row_groups.h"
+#include "kernels/schedule/stored_factors.h"
 
 namespace rvm::schedule {
 namespace {
@@ -119,8 +120,9 @@ void FindReuses(Schedule& schedule) {
     }
     for (size_t i = 0; i < schedule.computation.inputs.size(); ++i) {
       const Tensor& input = schedule.computation.inputs[i];
-      bool constant = i < schedule.constant_inputs.size() && schedule.constant_inputs[i];
-      if (constant || input.dtype().bytes() != output.dtype().bytes() || !SameShape(input, output)) continue;
+      if (IsConstantInput(input, schedule.constant_inputs) || input.dtype().bytes() != output.dtype().bytes() ||
+          !SameShape(input, output))
+        continue;
       if (MayTake(schedule, input, nest, position)) {
         schedule.reuses.push_back({static_cast<int64_t>(o), static_cast<int64_t>(i), nest});
       }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/schedule/rewrite_tensors.h"
+#include "kernels/schedule/stored_factors.h"
 #include "kernels/schedule/tile_planner.h"
 #include "kernels/te/expr_pool.h"
 
@@ -25,10 +26,8 @@ using te::Tensor;
 // An innermost extent of so many steps wastes little if it is no multiple of them: zeros fill the last one.
 constexpr int64_t kLongDepth = 4;
 
-bool IsConstantInput(const Expr& factor, const std::vector<bool>& constant_inputs) {
-  if (factor->kind != ExprKind::kRead || factor->tensor->kind != te::TensorKind::kInput) return false;
-  auto input = static_cast<size_t>(factor->tensor->input_index);
-  return input < constant_inputs.size() && constant_inputs[input];
+bool IsConstant(const Expr& factor, const std::vector<bool>& constant_inputs) {
+  return factor->kind == ExprKind::kRead && IsConstantInput(factor->tensor, constant_inputs);
 }
 
 // Returns whether the expression differs between neighbouring positions of an axis: not if it asks for the group of
@@ -50,8 +49,8 @@ std::pair<Expr, DataType> PairedRead(const Tensor& tensor, const std::vector<boo
   if (product->kind != ExprKind::kBinary || product->binary != te::BinaryOp::kMultiply) return {};
   Expr a = NarrowFactor(product->operands[0]), b = NarrowFactor(product->operands[1]);
   if (!a || !b) return {};
-  if (IsConstantInput(a, constant_inputs)) std::swap(a, b);
-  bool fits = a->kind == ExprKind::kRead && !IsConstantInput(a, constant_inputs) && IsConstantInput(b, constant_inputs);
+  if (IsConstant(a, constant_inputs)) std::swap(a, b);
+  bool fits = a->kind == ExprKind::kRead && !IsConstant(a, constant_inputs) && IsConstant(b, constant_inputs);
   bool has_columns = fits && std::ranges::any_of(tensor->axes, [&](const IndexVar& axis) {
                        return te::DependsOn(b, axis.id) && !VariesByEach(a, axis);
                      });

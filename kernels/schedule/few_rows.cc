@@ -43,6 +43,12 @@ bool RunsAlong(const Target& target, const Expr& factor, const IndexVar& depth) 
   return element->kind == ExprKind::kRead && te::Stride(element->operands[0], depth.id) == int64_t{1};
 }
 
+bool IsProductOfFloats(const ExprNode& sum) {
+  const Expr& product = sum.operands[0];
+  return sum.reduce == te::ReduceOp::kSum && product->kind == ExprKind::kBinary &&
+         product->binary == te::BinaryOp::kMultiply && product.dtype().is_float();
+}
+
 // Returns whether dot products along the depth are made of whole vectors.
 bool HasWholeVectors(const IndexVar& depth, int64_t lanes) {
   const int64_t positions = depth.extent.AsConst().value_or(0);
@@ -122,6 +128,7 @@ std::optional<LoopNest> SumDirectly(Schedule& schedule, const LoopNest& nest) {
 }
 
 std::optional<LoopNest> DotsDirectly(Schedule& schedule, const LoopNest& nest) {
+  if (!IsProductOfFloats(nest.direct ? *nest.direct : *nest.reduction())) return std::nullopt;
   LoopNest direct = nest;
   if (nest.direct) direct.tensors[0].value = nest.direct;
   direct.direct = Expr();
@@ -130,10 +137,7 @@ std::optional<LoopNest> DotsDirectly(Schedule& schedule, const LoopNest& nest) {
   if (!direct.tile) return std::nullopt;
   // Vectors of a packed constant are faster, unless it leaves half of their lanes idle.
   auto is_constant = [&](const Expr& factor) {
-    const Tensor& tensor = ElementOf(factor, schedule.target)->tensor;
-    const auto input = static_cast<size_t>(tensor->input_index);
-    return tensor->kind == te::TensorKind::kInput && input < schedule.constant_inputs.size() &&
-           schedule.constant_inputs[input];
+    return IsConstantInput(ElementOf(factor, schedule.target)->tensor, schedule.constant_inputs);
   };
   if (is_constant(direct.tile->vector)) return std::nullopt;
   auto is_bfloat = [&](const Expr& factor) { return ElementOf(factor, schedule.target).dtype() == kBFloat16; };
@@ -145,11 +149,9 @@ std::optional<LoopNest> DotsDirectly(Schedule& schedule, const LoopNest& nest) {
 
 std::optional<Tile> PlanDots(const Schedule& schedule, const LoopNest& nest) {
   const ExprNode& sum = *nest.reduction();
+  const bool may_be_dots = !schedule.sum_order.is_fixed && schedule.target.has_vectors;
+  if (!may_be_dots || !IsProductOfFloats(sum) || sum.axes.size() != 1) return std::nullopt;
   const Expr& product = sum.operands[0];
-  const bool is_product = sum.reduce == te::ReduceOp::kSum && product->kind == ExprKind::kBinary &&
-                          product->binary == te::BinaryOp::kMultiply && product.dtype().is_float();
-  if (schedule.sum_order.is_fixed || !schedule.target.has_vectors || !is_product || sum.axes.size() != 1)
-    return std::nullopt;
   const IndexVar& depth = sum.axes[0];
   Tile tile;
   tile.access = Tile::Access::kPanels;

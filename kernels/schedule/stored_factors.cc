@@ -247,6 +247,12 @@ Expr StoredFactor(const Expr& factor) {
              : Expr();
 }
 
+bool IsConstantInput(const Tensor& tensor, const std::vector<bool>& constant_inputs) {
+  if (tensor->kind != TensorKind::kInput) return false;
+  const auto input = static_cast<size_t>(tensor->input_index);
+  return input < constant_inputs.size() && constant_inputs[input];
+}
+
 Expr ElementOf(const Expr& factor, const Target& target) {
   const Expr element = factor->kind == ExprKind::kCast ? factor->operands[0] : Expr();
   if (!element || factor.dtype() != kFloat32) return factor;

@@ -20,6 +20,9 @@ te::Computation ReadStoredFactors(const te::Computation& computation, std::vecto
 // number that takes no more bytes to a float, or from a narrower integer to int32.
 te::Expr StoredFactor(const te::Expr& factor);
 
+// Returns whether the tensor is an input that is a constant at every call. `constant_inputs`: by input.
+bool IsConstantInput(const te::Tensor& tensor, const std::vector<bool>& constant_inputs);
+
 // Returns the element of float16 or bfloat16 that `factor` is converted from, if it is one that the target converts
 // vector by vector at hardly more than the cost of loading them; else `factor`.
 te::Expr ElementOf(const te::Expr& factor, const Target& target);

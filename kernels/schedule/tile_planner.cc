@@ -303,10 +303,8 @@ class TilePlanner {
   // Returns the read of a constant that can be packed for the tile, by the axes that the read depends on; nullopt for
   // others.
   std::optional<Tile::Source> SourceOf(const ExprNode& read, const Tile& tile) const {
-    if (read.tensor->kind != te::TensorKind::kInput) return std::nullopt;
+    if (!IsConstantInput(read.tensor, schedule_.constant_inputs)) return std::nullopt;
     Tile::Source source{&read, read.tensor, {}, {}, {}};
-    auto input = static_cast<size_t>(read.tensor->input_index);
-    if (input >= schedule_.constant_inputs.size() || !schedule_.constant_inputs[input]) return std::nullopt;
     std::optional<Shape> shape = StaticShape(read.tensor.dims());
     if (!shape || CountReaders(schedule_.nests, read.tensor) != 1) return std::nullopt;
     std::vector<StridedAxis> axes;

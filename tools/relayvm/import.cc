@@ -10,6 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "base/abseil.h"
 #include "base/file.h"
 #include "base/status_macros.h"
 #include "compiler/import/mapped_file.h"
@@ -84,15 +86,16 @@ absl::StatusOr<driver::ProgramFiles> ReadImports(const Options& options) {
   }
   struct Given {
     OptionSpec option;
-    std::string_view name;  // in an import of a text
     std::string_view what, pattern;
   };
   constexpr std::string_view kInput = "an input of a model with a graph", kInputPattern = "INPUT";
-  constexpr Given kGiven[] = {{kShapeOption, "shape", kInput, kInputPattern},
-                              {kFreezeOption, "freeze", kInput, kInputPattern},
-                              {kSignatureOption, "signature", "a signature of a SavedModel", "SIGNATURE"},
-                              {kCacheDTypeOption, "cache_dtype", "a dtype of the caches of a model", "DTYPE"}};
-  for (const auto& [option, name, what, pattern] : kGiven) {
+  constexpr Given kGiven[] = {{kShapeOption, kInput, kInputPattern},
+                              {kFreezeOption, kInput, kInputPattern},
+                              {kSignatureOption, "a signature of a SavedModel", "SIGNATURE"},
+                              {kCacheDTypeOption, "a dtype of the caches of a model", "DTYPE"}};
+  for (const auto& [option, what, pattern] : kGiven) {
+    // The name in an import of a text.
+    const std::string name = absl::StrReplaceAll(Abseil(option.name.substr(2)), {{"-", "_"}});
     for (const std::string& given : options.Values(option.name)) {
       size_t dot = given.find('.');
       auto line = std::find_if(lines.begin(), lines.end(), [&](const text::ImportLine& imported) {
@@ -103,7 +106,7 @@ absl::StatusOr<driver::ProgramFiles> ReadImports(const Options& options) {
             "`", std::string(option.name), "`: saw `", given, "`; expected ", std::string(what),
             " that is compiled, or @NAME.", std::string(pattern), " of one that `--import NAME=FILE` names"));
       }
-      line->options.push_back({.name = std::string(name), .value = given.substr(dot + 1), .span = {}});
+      line->options.push_back({.name = name, .value = given.substr(dot + 1), .span = {}});
     }
   }
   for (text::ImportLine& line : lines) files.Add(std::move(line));

@@ -203,8 +203,7 @@ class Writer {
   }
 
   void WriteEntries() {
-    const std::string none = absl::StrCat("zeros(shape=[0, ", c_.key_heads, ", ", c_.head_size, "], dtype=\"",
-                                          cache_dtype_.ToString(), "\")");
+    const std::string none = EmptyCache(c_.key_heads, c_.head_size, cache_dtype_);
     absl::StrAppend(&text_, "def @start() -> ", cache_, " { (",
                     absl::StrJoin(std::vector<std::string>(static_cast<size_t>(2 * c_.layers), none), ", "), ") }\n",
                     StepText(cache_, c_.vocabulary), "def @main(%tokens: Tensor[(t), int32]) -> ",

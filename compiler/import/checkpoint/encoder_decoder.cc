@@ -263,8 +263,7 @@ class Writer {
     for (int64_t i = 0; i < stack.layers; ++i) {
       const std::string layer = absl::StrCat(stack.names.layer, i, ".");
       for (const std::string* name : {&stack.names.cross.key, &stack.names.cross.value}) {
-        none.push_back(absl::StrCat("zeros(shape=[0, ", stack.heads, ", ", c_.head_size, "], dtype=\"",
-                                    c_.cache_dtype.ToString(), "\")"));
+        none.push_back(EmptyCache(stack.heads, c_.head_size, c_.cache_dtype));
         source.push_back(Cached(KeysOf("%states", layer + *name, stack)));
       }
     }

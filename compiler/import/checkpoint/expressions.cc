@@ -14,6 +14,10 @@ std::string FloatTensor(std::string_view extents, DataType dtype) {
   return absl::StrCat("Tensor[(", Abseil(extents), "), ", dtype.ToString(), "]");
 }
 
+std::string EmptyCache(int64_t heads, int64_t size, DataType dtype) {
+  return absl::StrCat("zeros(shape=[0, ", heads, ", ", size, "], dtype=\"", dtype.ToString(), "\")");
+}
+
 std::string Dense(Weights& weights, std::string_view x, const std::string& name, int64_t outputs, int64_t inputs) {
   std::string y = absl::StrCat("nn.dense(", Abseil(x), ", ", weights.Value(name + ".weight", {outputs, inputs}), ")");
   return WithBias(weights, std::move(y), name, outputs);

@@ -72,11 +72,12 @@ Values DotEmitter::EmitDots(Value* row, int64_t height, Value* column, int64_t c
     }
     return sums;
   };
-  const int64_t steps = few.depth.extent.constant() / t_.lanes, rest = steps % kStepsAtOnce;
+  const int64_t steps = few.depth.extent.constant() / t_.lanes;
   if (steps <= kMaxUnrolledSteps) return added(I64(0), steps, {});
-  Values sums = added(I64(0), rest == 0 ? kStepsAtOnce : rest, {});
-  return EmitLoop(b_, I64((rest == 0 ? kStepsAtOnce : rest) * t_.lanes), I64(steps * t_.lanes), kStepsAtOnce * t_.lanes,
-                  std::move(sums), [&](Value* k, const Values& carried) { return added(k, kStepsAtOnce, carried); },
+  const int64_t first = (steps - 1) % kStepsAtOnce + 1;  // leaves whole iterations
+  Values sums = added(I64(0), first, {});
+  return EmitLoop(b_, I64(first * t_.lanes), I64(steps * t_.lanes), kStepsAtOnce * t_.lanes, std::move(sums),
+                  [&](Value* k, const Values& carried) { return added(k, kStepsAtOnce, carried); },
                   {.keep_rolled = true});
 }
 
