@@ -113,6 +113,36 @@ TEST(Compile, DropsConstantsThatOnlyPackingUsed) {
   EXPECT_EQ(executable.kernels[0].params[1].dims, ToDims(executable.constants[0].shape()));
 }
 
+// Kernels of one row and of any number of rows would choose panels of different widths.
+TEST(Compile, KernelsAgreeOnTheLayoutOfAConstant) {
+  WeightFile weights("w_shared", Literal::Full(kFloat32, {192, 64}, 0.5));
+  const std::string_view text =
+      "free_var %w_shared: Tensor[(192, 64), float32];"
+      "def @one(%x: Tensor[(1, 64), float32]) { sum(nn.dense(%x, %w_shared)) }"
+      "def @few(%x: Tensor[(3, 64), float32]) { sum(nn.dense(%x, %w_shared)) }"
+      "def @many(%x: Tensor[(n, 64), float32]) { sum(nn.dense(%x, %w_shared)) }";
+  for (const char* target : {"x86-64", "x86-64-v3", "x86-64-v4", "sapphirerapids"}) {
+    CompileOptions options;
+    options.target = target;
+    options.params_files = {weights.path()};
+    Result result = CompileText(text, options);
+    ASSERT_TRUE(result.program.ok()) << result.program.status() << result.diagnostics;
+    const Executable& executable = **result.program->executable;
+    ASSERT_EQ(executable.constants.size(), 1u) << target;
+    for (const KernelDesc& kernel : executable.kernels) {
+      if (kernel.params.size() == 2) {
+        EXPECT_EQ(kernel.params[1].dims, ToDims(executable.constants[0].shape())) << target << kernel.symbol;
+      }
+    }
+  }
+  CompileOptions options;
+  options.params_files = {weights.path()};
+  Result result = CompileText(text, options);
+  EXPECT_EQ(ValueOf(*result.program, "one", {Floats({1, 64}, std::vector<float>(64, 1))}), "6144f");
+  EXPECT_EQ(ValueOf(*result.program, "few", {Floats({3, 64}, std::vector<float>(192, 1))}), "18432f");
+  EXPECT_EQ(ValueOf(*result.program, "many", {Floats({17, 64}, std::vector<float>(17 * 64, 1))}), "104448f");
+}
+
 TEST(Compile, IsDeterministic) {
   constexpr std::string_view kText = "def @main(%x: Tensor[(n), float32]) { (tanh(%x), sum(exp(%x))) }";
   Result a = CompileText(kText), b = CompileText(kText);

@@ -1,10 +1,13 @@
 #include "compiler/driver/constant_packing.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "base/check.h"
 #include "base/status_macros.h"
@@ -53,6 +56,119 @@ void RenumberConstants(FunctionDesc& function, const F& renumber) {
   }
 }
 
+// Calls visit(kernel, arguments) for each call of a kernel. It may change arguments of the function.
+template <typename F>  // F: void(uint32_t, const Operand&)
+void ForEachCall(const FunctionDesc& function, const F& visit) {
+  ForEachInstruction(function, [&](const Instruction& instruction) {
+    uint32_t kernel = 0;
+    for (const Operand& operand : instruction.operands()) {
+      if (operand.kind() == OperandKind::kKernel) kernel = operand.u32();
+      if (operand.kind() == OperandKind::kArgs) visit(kernel, operand);
+    }
+  });
+}
+
+// Kernels that read the same constant as packed vectors agree on the columns of a panel, so that it is stored once: that
+// of the kernel with the most rows decides, since it computes the most with a panel. Kernels of batches have agreed.
+class Agreement {
+ public:
+  Agreement(std::span<schedule::Schedule> kernels, Executable& executable)
+      : kernels_(kernels), executable_(executable), is_fixed_(kernels.size(), false) {}
+
+  absl::Status Run() {
+    for (const BatchVariant& batch : executable_.batch_variants)
+      is_fixed_[batch.kernel.value] = is_fixed_[batch.variant.value] = true;
+    vectors_.reserve(kernels_.size());
+    for (const schedule::Schedule& kernel : kernels_) vectors_.push_back(schedule::PackedVectorsOf(kernel));
+    FindReaders();
+    for (const auto& [key, readers] : readers_) Decide(readers);
+    for (const auto& [kernel, panels] : panels_) {
+      if (!is_fixed_[kernel]) RVM_RETURN_IF_ERROR(Adopt(kernel, panels));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // An input of a kernel.
+  struct Reader {
+    uint32_t kernel;
+    int64_t input;
+    bool operator==(const Reader&) const = default;
+  };
+  using Panels = absl::btree_map<int64_t, int64_t>;  // columns of a panel, by input
+
+  void FindReaders() {
+    for (const FunctionDesc& function : executable_.functions) {
+      ForEachCall(function, [&](uint32_t kernel, const Operand& args) {
+        for (const auto& [input, vectors] : vectors_[kernel]) {
+          const auto i = static_cast<uint32_t>(input);
+          const schedule::PackedLayout* layout = i < args.count ? kernels_[kernel].Layout(i) : nullptr;
+          if (layout == nullptr || (args.u16(i) & kConstantArg) == 0) continue;
+          schedule::PackedLayout key = *layout;
+          key.panel = 0;
+          std::vector<Reader>& readers = readers_[{args.u16(i) & ~uint32_t{kConstantArg}, std::move(key)}];
+          if (std::ranges::find(readers, Reader{kernel, input}) == readers.end()) readers.push_back({kernel, input});
+        }
+      });
+    }
+  }
+
+  const schedule::PackedVectors& VectorsOf(const Reader& reader) const {
+    return vectors_[reader.kernel].at(reader.input);
+  }
+
+  void Decide(const std::vector<Reader>& readers) {
+    if (readers.size() == 1) return;
+    auto rank = [&](const Reader& reader) {
+      const schedule::PackedVectors& vectors = VectorsOf(reader);
+      return std::tuple(is_fixed_[reader.kernel], vectors.rows.AsConst().value_or(INT64_MAX), vectors.panel);
+    };
+    const Reader first = *std::ranges::max_element(readers, {}, rank);
+    const int64_t panel = VectorsOf(first).panel;
+    for (const Reader& reader : readers) {
+      // A kernel that is called with constants whose other readers disagree keeps what it has.
+      if (!panels_[reader.kernel].try_emplace(reader.input, panel).second &&
+          panels_[reader.kernel][reader.input] != panel) {
+        panels_[reader.kernel][reader.input] = VectorsOf(reader).panel;
+      }
+    }
+  }
+
+  // Makes the schedule of a kernel anew with panels of so many columns, and keeps it if nothing else becomes different.
+  absl::Status Adopt(uint32_t kernel, const Panels& panels) {
+    schedule::Schedule& old = kernels_[kernel];
+    schedule::SumOrder order = old.sum_order;
+    bool differs = false;
+    for (const auto& [input, panel] : panels) {
+      order.vectors[input].panel = panel;
+      differs = differs || vectors_[kernel].at(input).panel != panel;
+    }
+    if (!differs) return absl::OkStatus();
+    RVM_ASSIGN_OR_RETURN(schedule::Schedule made,
+                         schedule::MakeSchedule(old.source, old.constant_inputs, old.target, order));
+    for (size_t i = 0; i < old.constant_inputs.size(); ++i) {
+      const schedule::PackedLayout *before = old.Layout(i), *after = made.Layout(i);
+      if ((before == nullptr) != (after == nullptr)) return absl::OkStatus();
+      if (before == nullptr) continue;
+      schedule::PackedLayout expected = *before;
+      if (auto panel = panels.find(static_cast<int64_t>(i)); panel != panels.end()) expected.panel = panel->second;
+      if (*after != expected) return absl::OkStatus();
+    }
+    if (made.reuses != old.reuses || made.updates != old.updates) return absl::OkStatus();
+    executable_.kernels[kernel].workspace = made.workspace;
+    old = std::move(made);
+    return absl::OkStatus();
+  }
+
+  std::span<schedule::Schedule> kernels_;
+  Executable& executable_;
+  std::vector<bool> is_fixed_;                                                // by kernel
+  std::vector<absl::flat_hash_map<int64_t, schedule::PackedVectors>> vectors_;  // likewise
+  // By constant, and by layout without the columns of a panel.
+  absl::flat_hash_map<std::pair<uint32_t, schedule::PackedLayout>, std::vector<Reader>> readers_;
+  absl::btree_map<uint32_t, Panels> panels_;  // by kernel
+};
+
 class Packer {
  public:
   Packer(std::span<const schedule::Schedule> kernels, Executable& executable, std::vector<std::string>& names)
@@ -62,13 +178,7 @@ class Packer {
     CountMentions();
     for (FunctionDesc& function : executable_.functions) {
       std::vector<std::pair<uint32_t, Operand>> calls;
-      ForEachInstruction(function, [&](const Instruction& instruction) {
-        uint32_t kernel = 0;
-        for (const Operand& operand : instruction.operands()) {
-          if (operand.kind() == OperandKind::kKernel) kernel = operand.u32();
-          if (operand.kind() == OperandKind::kArgs) calls.emplace_back(kernel, operand);
-        }
-      });
+      ForEachCall(function, [&](uint32_t kernel, const Operand& args) { calls.emplace_back(kernel, args); });
       for (const auto& [kernel, args] : calls) RVM_RETURN_IF_ERROR(PackCall(kernel, args, function));
     }
     for (const BatchVariant& batch : executable_.batch_variants) {
@@ -132,8 +242,9 @@ class Packer {
 
 }  // namespace
 
-absl::Status PackConstants(std::span<const schedule::Schedule> kernels, Executable& executable,
+absl::Status PackConstants(std::span<schedule::Schedule> kernels, Executable& executable,
                            std::vector<std::string>& names) {
+  RVM_RETURN_IF_ERROR(Agreement(kernels, executable).Run());
   return Packer(kernels, executable, names).Run();
 }
 

@@ -168,6 +168,18 @@ const PackedLayout* Schedule::Layout(size_t input) const {
   return nullptr;
 }
 
+absl::flat_hash_map<int64_t, PackedVectors> PackedVectorsOf(const Schedule& schedule) {
+  absl::flat_hash_map<int64_t, PackedVectors> vectors;
+  for (const LoopNest& nest : schedule.nests) {
+    if (!nest.tile || !nest.tile->is_packed()) continue;
+    const Tile& tile = *nest.tile;
+    const PackedVectors found = {tile.panel(), tile.row ? nest.axes[*tile.row].extent : Dim(1)};
+    if (tile.packed) vectors.insert_or_assign(tile.panels->input_index, found);
+    for (const Tile::Source& source : tile.sources) vectors.insert_or_assign(source.tensor->input_index, found);
+  }
+  return vectors;
+}
+
 bool Schedule::IsLocal(const te::Tensor& tensor) const {
   return std::any_of(groups.begin(), groups.end(), [&](const NestGroup& group) {
     return std::any_of(group.local.begin(), group.local.end(),
@@ -229,10 +241,9 @@ absl::StatusOr<Schedule> ScheduleOf(te::Computation computation, std::vector<boo
   return schedule;
 }
 
-}  // namespace
-
-absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<bool> constant_inputs,
-                                      const Target& target, const SumOrder& sum_order) {
+// Returns the schedule for constants that are read as they are stored, if tiles pack all of those that could be.
+absl::StatusOr<Schedule> ScheduleOfStored(te::Computation computation, std::vector<bool> constant_inputs,
+                                          const Target& target, const SumOrder& sum_order) {
   std::vector<bool> stored = constant_inputs;
   stored.resize(target.has_vectors ? computation.inputs.size() : 0, false);
   std::vector<bool> read = stored;
@@ -252,6 +263,15 @@ absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<b
   read = stored;
   direct = MultiplyBlocks(ReadStoredFactors(computation, read), target);
   return ScheduleOf(std::move(direct), std::move(constant_inputs), target, sum_order);
+}
+
+}  // namespace
+
+absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<bool> constant_inputs,
+                                      const Target& target, const SumOrder& sum_order) {
+  RVM_ASSIGN_OR_RETURN(Schedule schedule, ScheduleOfStored(computation, std::move(constant_inputs), target, sum_order));
+  schedule.source = std::move(computation);
+  return schedule;
 }
 
 }  // namespace rvm::schedule

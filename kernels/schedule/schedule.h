@@ -38,6 +38,7 @@ struct Reuse {
   int64_t output = 0;
   int64_t input = 0;
   size_t nest = 0;  // the nest that writes the output
+  bool operator==(const Reuse&) const = default;
 };
 
 // Nests [first, first + count), of the same number of rows, run block by block of `rows` rows: all of them on one
@@ -56,8 +57,8 @@ struct NestGroup {
   std::optional<RowTeam> team = std::nullopt;  // on a GPU: how threads share rows; else blocks run nest after nest
 };
 
-// The order of sums that two schedules agree on so that both give the same bits: those of a kernel and of its batched
-// variant.
+// What two schedules agree on: those of a kernel and of its batched variant the order of sums, so that both give the
+// same bits; those of kernels that read the same constant its layout.
 struct SumOrder {
   // Sums of floats have an order that does not depend on the number of rows of a tile.
   bool is_fixed = false;
@@ -73,7 +74,8 @@ struct SumOrder {
 };
 
 struct Schedule {
-  te::Computation computation;
+  te::Computation source;       // as MakeSchedule was given it
+  te::Computation computation;  // as the nests compute it
   std::vector<bool> constant_inputs;  // inputs that are constants at every call
   Target target;
   SumOrder sum_order;
@@ -91,6 +93,7 @@ struct Schedule {
   struct Update {
     int64_t output = 0;
     int64_t input = 0;
+    bool operator==(const Update&) const = default;
   };
   std::vector<Update> updates;  // by output; such outputs have no reuses
 
@@ -108,6 +111,15 @@ struct Schedule {
 
 // Returns a computed tensor, which the schedule owns.
 te::Tensor NewTensor(Schedule& schedule, DataType dtype, Dims dims, std::string name);
+
+// How a schedule reads a constant as packed vectors.
+struct PackedVectors {
+  int64_t panel;  // columns
+  Dim rows;       // of the other factor
+};
+
+// Returns the packed vectors of the schedule's tiles, by input. An input that two tiles read has those of the last.
+absl::flat_hash_map<int64_t, PackedVectors> PackedVectorsOf(const Schedule& schedule);
 
 // Returns kInvalidArgument if an extent is not determined by the inputs.
 absl::StatusOr<Schedule> MakeSchedule(te::Computation computation, std::vector<bool> constant_inputs,
