@@ -68,8 +68,9 @@ void ForEachCall(const FunctionDesc& function, const F& visit) {
   });
 }
 
-// Kernels that read the same constant as packed vectors agree on the columns of a panel, so that it is stored once: that
-// of the kernel with the most rows decides, since it computes the most with a panel. Kernels of batches have agreed.
+// Kernels that read the same constant as packed vectors agree on the columns of a panel, so that it is stored once:
+// that of the kernel with the most rows decides, since it computes the most with a panel. Kernels of batches have
+// agreed.
 class Agreement {
  public:
   Agreement(std::span<schedule::Schedule> kernels, Executable& executable)
@@ -162,7 +163,7 @@ class Agreement {
 
   std::span<schedule::Schedule> kernels_;
   Executable& executable_;
-  std::vector<bool> is_fixed_;                                                // by kernel
+  std::vector<bool> is_fixed_;                                                  // by kernel
   std::vector<absl::flat_hash_map<int64_t, schedule::PackedVectors>> vectors_;  // likewise
   // By constant, and by layout without the columns of a panel.
   absl::flat_hash_map<std::pair<uint32_t, schedule::PackedLayout>, std::vector<Reader>> readers_;

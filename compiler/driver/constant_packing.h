@@ -12,8 +12,9 @@
 
 namespace rvm::driver {
 
-// Repacks the constants of kernel calls whose schedule states a layout, each once per layout, after kernels that read the
-// same constants have agreed on one as far as they can (their schedules and workspaces become those of it), and gives the kernels' descriptors, and those of their batched variants, the packed shapes. A constant that nothing names
+// Repacks the constants of kernel calls whose schedule states a layout, each once per layout, after kernels that read
+// the same constants have agreed on one as far as they can (their schedules and workspaces become those of it), and
+// gives the kernels' descriptors, and those of their batched variants, the packed shapes. A constant that nothing names
 // any more is released: a scalar stays in its place. `kernels`: by KernelId. `names`: of the constants, kept in step.
 // kResourceExhausted where there are more constants than an argument can name.
 absl::Status PackConstants(std::span<schedule::Schedule> kernels, Executable& executable,

@@ -695,6 +695,28 @@ TEST(TileTest, ConvolutionsOfUnknownExtents) {
   }
 }
 
+// Panels that are read part by part, for more tiles than run at once and for a few, and with several axes of the depth.
+TEST(TileTest, DeepPanelsAreReadInBlocks) {
+  auto all_in_blocks = [](const std::vector<ScheduledKernel>& kernels) {
+    for (const ScheduledKernel& kernel : kernels) {
+      const schedule::LoopNest& last = kernel.schedule.nests.back();
+      // Vectors of few lanes make panels of few bytes.
+      if (kernel.schedule.target.vector_bits >= 256) {
+        EXPECT_TRUE(last.tile && last.tile->depth_block > 0) << Describe(kernel.schedule);
+      }
+    }
+  };
+  const Dim m = Dim::Var(1, "m");
+  CheckOptions constant = {
+      .symbol_values = {{131}, {9}, {1}, {0}}, .constant_inputs = {false, true, true}, .range = 0.25, .threads = true};
+  all_in_blocks(CheckOnTargets(Product(1, m, 17, 8200, {}, kFloat32), constant));
+  if (HasFatalFailure()) return;
+  all_in_blocks(CheckOnTargets(Product(1, 43, 24, 8200, {.b_transposed = true}, kFloat32), {.range = 0.25}));
+  if (HasFatalFailure()) return;
+  const Shape2d filters = {1000, 24, 1, 3, 53, 3, 1, 1, 0};
+  all_in_blocks(CheckOnTargets(Convolution(filters, true, 1, filters.height, filters.width), ConstantFilters(0.25)));
+}
+
 TEST(TileTest, LongProductsStop) {
   CheckStops(Product(1, 512, 512, 2048, {.epilogue = false}, kFloat32));
   CheckStops(Product(1, 512, 512, 2048, {.b_transposed = true, .epilogue = false}, kFloat32));

@@ -74,8 +74,8 @@ struct SumOrder {
 };
 
 struct Schedule {
-  te::Computation source;       // as MakeSchedule was given it
-  te::Computation computation;  // as the nests compute it
+  te::Computation source;             // as MakeSchedule was given it
+  te::Computation computation;        // as the nests compute it
   std::vector<bool> constant_inputs;  // inputs that are constants at every call
   Target target;
   SumOrder sum_order;

@@ -131,10 +131,12 @@ struct Tile {
   // The loops over the outer axes run inside of the loop over the panels: at one column, the vector factor has
   // neighbours along these axes in memory.
   bool panels_first = false;
-  // Positions of the depth axis that all units of a thread sum up before any goes on to the next ones, because the
-  // vector factor has all units side by side at each position. The sums stay on the stack meanwhile. 0: a unit sums up
-  // all positions.
+  // Positions of the outermost depth axis that are summed up before any tile goes on to the next ones; the sums stay on
+  // the stack meanwhile. With vectors in place: by all units of a thread, because the vector factor has all of them
+  // side by side at each position. With panels: by kTilesOfDepthBlock tiles of rows, because a panel of the whole depth
+  // would leave the cache from one tile to the next. 0: a tile sums up all positions.
   int64_t depth_block = 0;
+  static constexpr int64_t kTilesOfDepthBlock = 16;
   // Parts that the tiles of rows are divided into, each a unit of work, where there are too few others for threads.
   int64_t row_parts = 1;
   int64_t inner_depth = 0;  // steps of the innermost depth axis; 0: not known before the kernel runs

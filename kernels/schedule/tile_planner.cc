@@ -80,6 +80,12 @@ constexpr int64_t kMinProductsOfMatrices = 64 * 1024;
 // Chains of additions that one row of a tile has at least, if their number is fixed: as many as their latency.
 constexpr int64_t kChainsOfRow = 4;
 
+// Bytes of a part of a panel that stays in the second-level cache. With fewer such parts, or fewer tiles of rows that
+// read them, sums in memory do not pay.
+constexpr int64_t kBytesOfDepthBlock = 256 * 1024;
+constexpr int64_t kMinDepthBlocks = 3;
+constexpr int64_t kMinTilesOfDepthBlocks = 3;
+
 // Returns whether evaluating `e` where it is not needed could read out of bounds: code for it has branches.
 bool HasBranches(const Expr& e) {
   for (const ExprNode* node : te::Postorder({e})) {
@@ -577,6 +583,25 @@ class TilePlanner {
     return segments;
   }
 
+  // See Tile::depth_block, with panels.
+  int64_t DepthBlock(const Tile& tile) const {
+    const bool is_plain = tile.access == Tile::Access::kPanels && reduce_.dtype.is_float() && tile.sources.empty() &&
+                          tile.row && !tile.window && !tile.matrices && !tile.transposed_store && !tile.blocks &&
+                          !tile.scale && tile.depth_step == 1 && tile.panels_at_once == 1;
+    if (!is_plain || schedule_.sum_order.is_fixed) return 0;
+    const Dim& rows = nest_.axes[*tile.row].extent;
+    if (rows.is_const() && rows.constant() < kMinTilesOfDepthBlocks * tile.rows) return 0;
+    int64_t inner = 1;
+    for (size_t i = 1; i < reduce_.axes.size(); ++i) {
+      if (!reduce_.axes[i].extent.is_const()) return 0;
+      inner *= reduce_.axes[i].extent.constant();
+    }
+    const int64_t bytes = inner * tile.panel() * ElementBytes(tile);
+    const int64_t block = std::max<int64_t>(kBytesOfDepthBlock / bytes, 1);
+    const Dim& extent = reduce_.axes[0].extent;
+    return !extent.is_const() || extent.constant() < kMinDepthBlocks * block ? 0 : block;
+  }
+
   void ChooseSize(Tile& tile) const {
     const Dim& columns = nest_.axes[tile.column].extent;
     Dim rows = tile.row ? nest_.axes[*tile.row].extent : Dim(1);
@@ -666,6 +691,7 @@ class TilePlanner {
     tile.masked = is_masked(tile.vectors);
     tile.overlaps = has_overlaps && !tile.is_packed() && fits(tile.vectors) && !divides(tile.vectors);
     tile.panels_at_once = PanelsAtOnce(tile, by_row);
+    tile.depth_block = DepthBlock(tile);
   }
 
   const Schedule& schedule_;

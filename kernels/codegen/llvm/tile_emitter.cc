@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -58,6 +59,13 @@ class TileEmitter {
  private:
   using Panel = TileFactors::Panel;
 
+  // The tiles of rows of a unit: a loop over them, the heights that they have, and the first row and the height of one.
+  struct RowTiles {
+    LoopRange range;
+    std::vector<int64_t> heights;
+    std::function<std::pair<Value*, Value*>(Value* tile)> at;
+  };
+
   Values EmitStep(Value* row, int64_t height, const Panel& panel, Value* k, int64_t positions, Values sums);
   void EmitBlockStep(Value* row, int64_t height, const Panel& panel, Values& sums);
   void EmitBlockSteps(size_t axis, Value* first, int64_t count, Value* row, int64_t height, const Panel& panel,
@@ -76,6 +84,8 @@ class TileEmitter {
   void StoreSums(int64_t height, const Values& sums);
   void EmitEpilogue(Value* row, Value* height, const Panel& panel, Value* buffer_row = nullptr);
   llvm::MDNode* Weights(const std::vector<int64_t>& heights) const;
+  void EmitSumsOfHeight(Value* row, Value* height, const std::vector<int64_t>& heights, const Panel& panel,
+                        llvm::function_ref<void(int64_t height)> then = nullptr);
   void EmitTile(Value* row, Value* height, const std::vector<int64_t>& heights, const Panel& panel);
   void EmitPanels(Value* block, llvm::function_ref<void(const Panel&)> emit);
   void EmitMatrices(Value* row, const Panel& panel);
@@ -84,6 +94,7 @@ class TileEmitter {
   void EmitRowsOfMatrices(Value* block);
   void EmitRows(Value* block);
   void EmitManyRows(Value* block);
+  void EmitTilesInDepthBlocks(const RowTiles& tiles, const Panel& panel);
   void EmitFewRows(Value* block);
   void EmitUnits(Value* begin, Value* end, llvm::function_ref<void(Value* unit, Value* block)> emit);
   void EmitDepthBlocks(Value* begin, Value* end, const Dim& units);
@@ -213,7 +224,7 @@ Values TileEmitter::EmitInnermost(Value* row, int64_t height, const Panel& panel
     return next;
   };
   LoopHints hints{.keep_rolled = true};
-  if (t_.depth_block > 0) {
+  if (t_.depth_block > 0 && depth_.size() == 1) {
     const auto [first, behind] = positions_;
     Value* count = b_.CreateNSWSub(behind, first);
     Value* middle = b_.CreateNSWAdd(first, b_.CreateNSWSub(count, b_.CreateURem(count, I64(unroll))));
@@ -395,6 +406,7 @@ Values TileEmitter::EmitDepth(size_t axis, Value* row, int64_t height, const Pan
   if (t_.window) return EmitWindows(0, row, height, panel, std::move(sums));
   if (axis + 1 == depth_.size()) return EmitInnermost(row, height, panel, std::move(sums));
   LoopRange range{I64(0), e_.EmitExtent(depth_[axis].extent), depth_[axis].extent};
+  if (t_.depth_block > 0 && axis == 0) range = {positions_.first, positions_.second, t_.depth_block};
   return EmitStoppableLoop(b_, range, s_.cancel, CostOfSums(axis), std::move(sums),
                            [&](Value* at, const Values& carried) {
                              e_.OpenScope();
@@ -552,12 +564,12 @@ llvm::MDNode* TileEmitter::Weights(const std::vector<int64_t>& heights) const {
   return llvm::MDBuilder(b_.getContext()).createBranchWeights(weights);
 }
 
-void TileEmitter::EmitTile(Value* row, Value* height, const std::vector<int64_t>& heights, const Panel& panel) {
+// Emits the sums of a tile, for each height that it may have; `then` behind those of each.
+void TileEmitter::EmitSumsOfHeight(Value* row, Value* height, const std::vector<int64_t>& heights, const Panel& panel,
+                                   llvm::function_ref<void(int64_t height)> then) {
   llvm::Function* function = b_.GetInsertBlock()->getParent();
   auto block = [&](const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, function); };
   llvm::BasicBlock *never = block("never"), *done = block("summed");
-  // Rows of a known height are stored without masks.
-  const bool has_own_ends = t_.transposed_store && heights.size() <= 2;
   llvm::SwitchInst* choice = b_.CreateSwitch(height, never, static_cast<unsigned>(heights.size()), Weights(heights));
   b_.SetInsertPoint(never);
   b_.CreateUnreachable();
@@ -566,11 +578,19 @@ void TileEmitter::EmitTile(Value* row, Value* height, const std::vector<int64_t>
     choice->addCase(b_.getInt64(static_cast<uint64_t>(h)), rows);
     b_.SetInsertPoint(rows);
     EmitSums(row, h, panel);
-    if (has_own_ends) EmitEpilogue(row, I64(h), panel);
+    if (then) then(h);
     b_.CreateBr(done);
   }
   b_.SetInsertPoint(done);
-  if (!has_own_ends) EmitEpilogue(row, height, panel);
+}
+
+void TileEmitter::EmitTile(Value* row, Value* height, const std::vector<int64_t>& heights, const Panel& panel) {
+  // Rows of a known height are stored without masks.
+  if (t_.transposed_store && heights.size() <= 2) {
+    return EmitSumsOfHeight(row, height, heights, panel, [&](int64_t h) { EmitEpilogue(row, I64(h), panel); });
+  }
+  EmitSumsOfHeight(row, height, heights, panel);
+  EmitEpilogue(row, height, panel);
 }
 
 // Emits what is computed for each panel of a block.
@@ -722,42 +742,100 @@ void TileEmitter::EmitRows(Value* block) {
   EmitIfElse(b_, is_few, [&] { in_scope(&TileEmitter::EmitFewRows); }, [&] { in_scope(&TileEmitter::EmitManyRows); });
 }
 
+// Emits the tiles of rows one after the other: by their numbers if the number of rows is known, else by their first
+// rows.
 void TileEmitter::EmitManyRows(Value* block) {
   if (!t_.row) {
     Panel panel = f_.BeginPanel(block);
     EmitSums(I64(0), 1, panel);
     return EmitEpilogue(I64(0), I64(1), panel);
   }
-  int64_t cost = CostOfSums(static_cast<size_t>(-1));
-  std::vector<int64_t> heights;
+  RowTiles tiles;
+  Dim in_part;
+  Value* count = nullptr;
   if (rows_.is_const()) {
-    const auto [tiles, low, higher] = t_.HeightsOf(rows_.constant());
-    if (tiles == 0) return;
-    heights.push_back(low);
-    if (higher > 0) heights.push_back(low + 1);
-    const int64_t in_part = (tiles + t_.row_parts - 1) / t_.row_parts;
-    const auto [first, end] = PartOfRows(in_part, I64(tiles));
-    EmitStoppableLoop(b_, {first, end, in_part}, s_.cancel, cost, {}, [&](Value* tile, const Values&) -> Values {
+    const auto [number, low, higher] = t_.HeightsOf(rows_.constant());
+    if (number == 0) return;
+    tiles.heights.push_back(low);
+    if (higher > 0) tiles.heights.push_back(low + 1);
+    in_part = (number + t_.row_parts - 1) / t_.row_parts;
+    count = I64(number);
+    tiles.at = [this, low = low, higher = higher](Value* tile) {
       Value* before = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, tile, I64(higher));
       Value* row = b_.CreateNSWAdd(b_.CreateNSWMul(tile, I64(low)), before);
       Value* height = I64(low);
       if (higher > 0) height = b_.CreateSelect(b_.CreateICmpSLT(tile, I64(higher)), I64(low + 1), height);
-      if (t_.row_panels) e_.Bind(t_.row_panels->tile, tile);
-      EmitPanels(block, [&](const Panel& panel) { EmitTile(row, height, heights, panel); });
-      return {};
-    });
-    return;
+      return std::pair(row, height);
+    };
+  } else {
+    for (int64_t height = 1; height <= t_.rows; ++height) tiles.heights.push_back(height);
+    in_part = FloorDiv(rows_ + (t_.rows * t_.row_parts - 1), t_.rows * t_.row_parts) * t_.rows;
+    count = e_.EmitExtent(rows_);
+    tiles.at = [this, count](Value* row) {
+      return std::pair(row, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWSub(count, row), I64(t_.rows)));
+    };
   }
-  for (int64_t height = 1; height <= t_.rows; ++height) heights.push_back(height);
-  Value* rows = e_.EmitExtent(rows_);
-  const Dim in_part = FloorDiv(rows_ + (t_.rows * t_.row_parts - 1), t_.rows * t_.row_parts) * t_.rows;
-  const auto [first, end] = PartOfRows(in_part, rows);
-  LoopRange range{first, end, in_part, t_.rows};
-  EmitStoppableLoop(b_, range, s_.cancel, cost, {}, [&](Value* row, const Values&) -> Values {
-    Value* height = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWSub(rows, row), I64(t_.rows));
-    EmitPanels(block, [&](const Panel& panel) { EmitTile(row, height, heights, panel); });
-    return {};
-  });
+  const auto [first, end] = PartOfRows(in_part, count);
+  tiles.range = {first, end, in_part, rows_.is_const() ? 1 : t_.rows};
+  if (t_.depth_block > 0) return EmitTilesInDepthBlocks(tiles, f_.BeginPanel(block));
+  EmitStoppableLoop(b_, tiles.range, s_.cancel, CostOfSums(static_cast<size_t>(-1)), {},
+                    [&](Value* tile, const Values&) -> Values {
+                      const auto [row, height] = tiles.at(tile);
+                      if (t_.row_panels) e_.Bind(t_.row_panels->tile, tile);
+                      EmitPanels(block, [&, row = row, height = height](const Panel& panel) {
+                        EmitTile(row, height, tiles.heights, panel);
+                      });
+                      return {};
+                    });
+}
+
+// Emits the tiles of rows of a panel in blocks of the depth: so many tiles that their sums stay in the cache.
+void TileEmitter::EmitTilesInDepthBlocks(const RowTiles& tiles, const Panel& panel) {
+  const int64_t size = t_.rows * t_.panel(), at_once = Tile::kTilesOfDepthBlock * tiles.range.step;
+  Value* tile_buffer = buffer_;
+  llvm::BasicBlock& entry = b_.GetInsertBlock()->getParent()->getEntryBlock();
+  llvm::IRBuilder<> at_entry(&entry, entry.begin());
+  llvm::AllocaInst* sums = at_entry.CreateAlloca(element_, I64(Tile::kTilesOfDepthBlock * size));
+  sums->setAlignment(llvm::Align(64));
+  const Dim& extent = depth_[0].extent;
+  Value* depth = e_.EmitExtent(extent);
+  const int64_t cost = CostOfSums(0);
+  auto many = schedule::CostOfIterations(CostOfSums(static_cast<size_t>(-1)), Tile::kTilesOfDepthBlock);
+  EmitStoppableLoop(
+      b_, {tiles.range.begin, tiles.range.end, tiles.range.extent, at_once}, s_.cancel, many, {},
+      [&](Value* group, const Values&) -> Values {
+        Value* end =
+            b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWAdd(group, I64(at_once)), tiles.range.end);
+        // Points the buffer to the sums of a tile.
+        auto each = [&](llvm::function_ref<void(Value * row, Value * height)> emit) {
+          EmitLoop(b_, group, end, tiles.range.step, {},
+                   [&](Value* tile, const Values&) -> Values {
+                     Value* number = b_.CreateSDiv(b_.CreateNSWSub(tile, group), I64(tiles.range.step));
+                     buffer_ = b_.CreateInBoundsGEP(element_, sums, b_.CreateNSWMul(number, I64(size)));
+                     const auto [row, height] = tiles.at(tile);
+                     e_.OpenScope();
+                     if (t_.row_panels) e_.Bind(t_.row_panels->tile, tile);
+                     emit(row, height);
+                     e_.CloseScope();
+                     return {};
+                   },
+                   {.keep_rolled = true});
+        };
+        const auto bytes = static_cast<uint64_t>(size) * element_->getScalarSizeInBits() / 8;
+        each([&](Value*, Value*) { b_.CreateMemSet(buffer_, b_.getInt8(0), bytes, llvm::Align(64)); });
+        EmitStoppableLoop(
+            b_, {I64(0), depth, extent, t_.depth_block}, s_.cancel,
+            schedule::CostOfIterations(cost, t_.depth_block * Tile::kTilesOfDepthBlock), {},
+            [&](Value* first, const Values&) -> Values {
+              Value* last = b_.CreateNSWAdd(first, I64(t_.depth_block));
+              positions_ = {first, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, last, depth)};
+              each([&](Value* row, Value* height) { EmitSumsOfHeight(row, height, tiles.heights, panel); });
+              return {};
+            });
+        each([&](Value* row, Value* height) { EmitEpilogue(row, height, panel); });
+        return {};
+      });
+  buffer_ = tile_buffer;
 }
 
 // Returns the range of the unit's part of `count` rows or tiles, of which a part has `in_part`.
@@ -813,7 +891,7 @@ Dim TileEmitter::Run() {
   int64_t cost = schedule::CostOfIterations(CostOfSums(static_cast<size_t>(-1)),
                                             FloorDiv(rows_ + (t_.rows * t_.row_parts - 1), t_.rows * t_.row_parts));
   if (t_.matrices) EmitIf(b_, HasMatrices(), [&] { matrices_.Configure(RowsOfMatrix()); });
-  if (t_.depth_block > 0) {
+  if (t_.depth_block > 0 && t_.access == Tile::Access::kInPlace) {
     EmitDepthBlocks(begin, end, units);
   } else {
     EmitStoppableLoop(b_, {begin, end, units}, s_.cancel, cost, {}, [&](Value* unit, const Values&) -> Values {
