@@ -42,6 +42,8 @@ constexpr double kUnhiddenLoads = 0.25;
 // kLoadBeyondCache times as much.
 constexpr double kPanelInCache = 24 * 1024;
 constexpr double kLoadBeyondCache = 2.5;
+// Calls of an unknown number of rows may have few: the fewer tiles these are, the less often a panel is read.
+constexpr double kCostOfTile = 0.2;
 // Panels that are read again for each tile of rows, all together.
 constexpr int64_t kPanelsInCache = 16 * 1024;
 constexpr int64_t kMaxPanelsAtOnce = 16;
@@ -665,6 +667,7 @@ class TilePlanner {
         cost += (kTransposition + kRowRun * runs) / depth * per_row;
       }
       if (is_masked(vectors)) cost *= kCostOfMasks;
+      if (!rows.is_const()) cost *= 1 + kCostOfTile / static_cast<double>(height);
       cost *= static_cast<double>((needed + vectors - 1) / vectors * vectors);
       if (least != 0 && cost >= least) continue;
       least = cost;

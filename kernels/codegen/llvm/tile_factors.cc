@@ -19,6 +19,15 @@ using te::IndexVar;
 
 using Values = TileFactors::Values;
 
+// A constant of fewer bytes may still be in a cache when the kernel is called again.
+constexpr int64_t kMinBytesToPrefetch = 1024 * 1024;
+// How far ahead a panel is asked for. Tiles of several rows take so long for a line that the CPU's own prefetching does
+// not reach that far.
+constexpr int64_t kBytesAhead = 4096;
+constexpr int64_t kLineBytes = 64;
+// Operands of the intrinsic.
+constexpr uint32_t kForRead = 0, kInAllCaches = 3, kOfData = 1;
+
 TileFactors::TileFactors(const TileSite& site)
     : b_(site.b), e_(site.e), s_(site), t_(*site.nest.tile), depth_(site.nest.reduction()->axes) {
   element_ = e_.RegisterType(site.nest.tensors[0].value->operands[0].dtype());
@@ -98,7 +107,25 @@ Value* TileFactors::LoadSource(const te::ExprNode& read, const Panel& panel, int
   llvm::Type* element = e_.MemoryType(read.dtype);
   auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(elements));
   llvm::Align align(static_cast<uint64_t>(read.dtype.bytes()));
-  return b_.CreateAlignedLoad(type, b_.CreateInBoundsGEP(element, panel.sources[i], place), align);
+  Value* address = b_.CreateInBoundsGEP(element, panel.sources[i], place);
+  const int64_t bytes = elements * read.dtype.bytes();
+  if (vector * bytes % kLineBytes == 0) Prefetch(t_.sources[i].layout, read.dtype, address, bytes);
+  return b_.CreateAlignedLoad(type, address, align);
+}
+
+// Asks for `bytes` of a constant that lie as far behind an address as tiles need: if it is too large to be in a cache
+// since the last call.
+void TileFactors::Prefetch(const schedule::PackedLayout& layout, DataType dtype, Value* address, int64_t bytes) {
+  int64_t size = layout.column.extent * dtype.bytes();
+  for (const auto* axes : {&layout.outer, &layout.depth}) {
+    for (const schedule::StridedAxis& axis : *axes) size *= axis.extent;
+  }
+  if (size < kMinBytesToPrefetch) return;
+  for (int64_t line = 0; line < bytes; line += kLineBytes) {
+    Value* ahead = b_.CreateGEP(b_.getInt8Ty(), address, I64(kBytesAhead + line));
+    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {ahead->getType()},
+                       {ahead, b_.getInt32(kForRead), b_.getInt32(kInAllCaches), b_.getInt32(kOfData)});
+  }
 }
 
 Values TileFactors::Expand(const Expr& expansion, const Panel& panel) {
@@ -130,7 +157,9 @@ Value* TileFactors::PanelAddress(const Panel& panel) {
 Values TileFactors::LoadVectors(const Panel& panel) {
   if (!t_.sources.empty()) return Expand(t_.vector, panel);
   Value* first = t_.access == Tile::Access::kPanels ? PanelAddress(panel) : FirstColumn(t_.vector, panel);
-  return LoadColumns(t_.vector.dtype(), first, panel);
+  const DataType dtype = t_.vector.dtype();
+  if (t_.packed) Prefetch(*t_.packed, dtype, first, t_.panel() * t_.depth_step * dtype.bytes());
+  return LoadColumns(dtype, first, panel);
 }
 
 Values TileFactors::LoadShared(const Panel& panel) {

@@ -68,6 +68,7 @@ class TileFactors {
   llvm::Value* Linear(const std::vector<size_t>& axes);
   llvm::Value* SourceBase(const schedule::Tile::Source& source, llvm::Value* panel);
   llvm::Value* LoadSource(const te::ExprNode& read, const Panel& panel, int64_t vector);
+  void Prefetch(const schedule::PackedLayout& layout, DataType dtype, llvm::Value* address, int64_t bytes);
   llvm::Value* FirstColumn(const te::Expr& read, const Panel& panel);
   Values LoadColumns(DataType dtype, llvm::Value* first, const Panel& panel);
   llvm::Value* LoadVector(DataType dtype, llvm::Value* address);
