@@ -144,6 +144,7 @@ void MatrixEmitter::EmitStep(Value* k, Factors factors, std::span<Value* const> 
   e_.OpenScope();
   e_.Bind(depth_.back(), k);
   Value* columns = f_.PanelAddress(panel);
+  if (vector == 0) f_.PrefetchPanel(columns, t_.matrices->step * t_.panel() * t_.vector.dtype().bytes());
   const int64_t vectors = VectorsFrom(vector);
   for (size_t block = 0; block < rows.size(); ++block) {
     load(factors.rows, f_.RowAddress(rows[block]), f_.row_bytes());

@@ -113,8 +113,10 @@ Value* TileFactors::LoadSource(const te::ExprNode& read, const Panel& panel, int
   return b_.CreateAlignedLoad(type, address, align);
 }
 
-// Asks for `bytes` of a constant that lie as far behind an address as tiles need: if it is too large to be in a cache
-// since the last call.
+void TileFactors::PrefetchPanel(Value* address, int64_t bytes) {
+  if (t_.packed) Prefetch(*t_.packed, t_.vector.dtype(), address, bytes);
+}
+
 void TileFactors::Prefetch(const schedule::PackedLayout& layout, DataType dtype, Value* address, int64_t bytes) {
   int64_t size = layout.column.extent * dtype.bytes();
   for (const auto* axes : {&layout.outer, &layout.depth}) {
@@ -158,7 +160,7 @@ Values TileFactors::LoadVectors(const Panel& panel) {
   if (!t_.sources.empty()) return Expand(t_.vector, panel);
   Value* first = t_.access == Tile::Access::kPanels ? PanelAddress(panel) : FirstColumn(t_.vector, panel);
   const DataType dtype = t_.vector.dtype();
-  if (t_.packed) Prefetch(*t_.packed, dtype, first, t_.panel() * t_.depth_step * dtype.bytes());
+  PrefetchPanel(first, t_.panel() * t_.depth_step * dtype.bytes());
   return LoadColumns(dtype, first, panel);
 }
 

@@ -42,6 +42,8 @@ class TileFactors {
   Values Expand(const te::Expr& expansion, const Panel& panel);
   // Returns the address of the vectors of a panel in memory at the bound position of the depth: kPanels.
   llvm::Value* PanelAddress(const Panel& panel);
+  // With packed vectors: asks for the bytes of the panel that tiles will read some time after those at `address`.
+  void PrefetchPanel(llvm::Value* address, int64_t bytes);
   // Returns the address of a row's broadcast factor, which is a read, at the bound position of the depth.
   llvm::Value* RowAddress(llvm::Value* row);
   // Returns the distance of the broadcast factors of neighbouring rows, which is a known number.
@@ -68,6 +70,7 @@ class TileFactors {
   llvm::Value* Linear(const std::vector<size_t>& axes);
   llvm::Value* SourceBase(const schedule::Tile::Source& source, llvm::Value* panel);
   llvm::Value* LoadSource(const te::ExprNode& read, const Panel& panel, int64_t vector);
+  // Asks for bytes behind those of a constant at `address`, if it is too large to be in a cache since the last call.
   void Prefetch(const schedule::PackedLayout& layout, DataType dtype, llvm::Value* address, int64_t bytes);
   llvm::Value* FirstColumn(const te::Expr& read, const Panel& panel);
   Values LoadColumns(DataType dtype, llvm::Value* first, const Panel& panel);
