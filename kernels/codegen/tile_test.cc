@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "base/long_tests.h"
 #include "kernels/codegen/testing.h"
 
@@ -715,6 +716,17 @@ TEST(TileTest, DeepPanelsAreReadInBlocks) {
   if (HasFatalFailure()) return;
   const Shape2d filters = {1000, 24, 1, 3, 53, 3, 1, 1, 0};
   all_in_blocks(CheckOnTargets(Convolution(filters, true, 1, filters.height, filters.width), ConstantFilters(0.25)));
+}
+
+TEST(TileTest, LargeConstantsAreAskedForAhead) {
+  for (const char* target : kX86Targets) {
+    for (auto [columns, is_large] : {std::pair(512, true), {256, false}}) {
+      absl::StatusOr<ScheduledKernel> kernel = ScheduleAndCompile(
+          Product(1, Dim::Var(1, "m"), columns, 768, {}, kFloat32), {false, true, true}, target, {.keep_ir = true});
+      ASSERT_TRUE(kernel.ok()) << kernel.status();
+      EXPECT_EQ(kernel->object.llvm_ir.find("@llvm.prefetch") != std::string::npos, is_large) << target << columns;
+    }
+  }
 }
 
 TEST(TileTest, LongProductsStop) {

@@ -241,7 +241,7 @@ absl::StatusOr<Schedule> ScheduleOf(te::Computation computation, std::vector<boo
   return schedule;
 }
 
-// Returns the schedule for constants that are read as they are stored, if tiles pack all of those that could be.
+// Makes a schedule that reads constants as they are stored where tiles pack them; others are converted first.
 absl::StatusOr<Schedule> ScheduleOfStored(te::Computation computation, std::vector<bool> constant_inputs,
                                           const Target& target, const SumOrder& sum_order) {
   std::vector<bool> stored = constant_inputs;
