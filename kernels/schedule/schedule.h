@@ -57,8 +57,8 @@ struct NestGroup {
   std::optional<RowTeam> team = std::nullopt;  // on a GPU: how threads share rows; else blocks run nest after nest
 };
 
-// What two schedules agree on: those of a kernel and of its batched variant the order of sums, so that both give the
-// same bits; those of kernels that read the same constant its layout.
+// The order of sums that a kernel and its batched variant agree on so that both give the same bits, and the layouts
+// that kernels that read the same constants agree on.
 struct SumOrder {
   // Sums of floats have an order that does not depend on the number of rows of a tile.
   bool is_fixed = false;

@@ -13,6 +13,7 @@
 #include "kernels/codegen/llvm/loop_emitter.h"
 #include "kernels/codegen/llvm/matrix_emitter.h"
 #include "kernels/codegen/llvm/tile_factors.h"
+#include "kernels/codegen/llvm/tile_sums.h"
 #include "kernels/codegen/llvm/transpose_vectors.h"
 #include "kernels/schedule/nest_cost.h"
 #include "kernels/schedule/vector_runs.h"
@@ -41,6 +42,7 @@ class TileEmitter {
         s_(site),
         t_(*site.nest.tile),
         f_(site),
+        sums_(site, f_),
         matrices_(site, f_),
         dots_(site, f_),
         finish_(finish),
@@ -66,19 +68,6 @@ class TileEmitter {
     std::function<std::pair<Value*, Value*>(Value* tile)> at;
   };
 
-  Values EmitStep(Value* row, int64_t height, const Panel& panel, Value* k, int64_t positions, Values sums);
-  void EmitBlockStep(Value* row, int64_t height, const Panel& panel, Values& sums);
-  void EmitBlockSteps(size_t axis, Value* first, int64_t count, Value* row, int64_t height, const Panel& panel,
-                      Values& sums);
-  Values EmitBlockSums(size_t axis, Value* row, int64_t height, const Panel& panel);
-  Values EmitBlock(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums);
-  Values EmitScaled(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums);
-  Values EmitDepth(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums);
-  Values EmitInnermost(Value* row, int64_t height, const Panel& panel, Values sums);
-  Values EmitSegments(Value* row, int64_t height, const Panel& panel, Values sums);
-  Values EmitWindow(Value* row, int64_t height, const Panel& panel, Values sums);
-  Values EmitWindows(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums);
-  Values EmitStrands(Value* row, int64_t height, const Panel& panel);
   void EmitSums(Value* row, int64_t height, const Panel& panel);
   Values LoadSums(int64_t height);
   void StoreSums(int64_t height, const Values& sums);
@@ -101,9 +90,6 @@ class TileEmitter {
   Value* BindUnit(Value* unit);
   std::pair<Value*, Value*> PartOfRows(const Dim& in_part, Value* count);
   Value* TakeAxis(const IndexVar& axis, Value* rest);
-  int64_t CostOfSums(size_t axis) const;
-  // Returns the number of sums of a tile, by rows of vectors.
-  int64_t NumSums(int64_t height) const { return (height + (t_.flips_sign() ? 1 : 0)) * t_.vectors; }
   // Returns the number of blocks of panels that the columns have.
   Dim Blocks() const { return FloorDiv(panels_ + (t_.panels_at_once - 1), t_.panels_at_once); }
   Value* I64(int64_t v) { return b_.getInt64(static_cast<uint64_t>(v)); }
@@ -113,6 +99,7 @@ class TileEmitter {
   const TileSite& s_;
   const Tile& t_;
   TileFactors f_;
+  TileSums sums_;
   MatrixEmitter matrices_;
   DotEmitter dots_;
   llvm::function_ref<void(Value*)> finish_;
@@ -122,315 +109,8 @@ class TileEmitter {
   Dim columns_, panels_, rows_ = 1;
   int64_t buffer_rows_;
   Value* buffer_ = nullptr;
-  Value* part_ = nullptr;                // of the rows, with parts
-  int64_t segment_ = 0;                  // the first of those that the strands sum up
-  std::pair<Value*, Value*> positions_;  // with blocks of the depth: the first of the block, and the one behind it
+  Value* part_ = nullptr;  // of the rows, with parts
 };
-
-// Returns the cost of one iteration of a depth axis, for loops that poll: sums of vectors, many of them at once. Axis
-// -1: the cost of the whole depth.
-int64_t TileEmitter::CostOfSums(size_t axis) const {
-  int64_t cost = std::max<int64_t>(t_.rows * t_.vectors / 8, 1);
-  for (size_t inner = axis + 1; inner < depth_.size(); ++inner)
-    cost = schedule::CostOfIterations(cost, depth_[inner].extent);
-  return cost;
-}
-
-// One step of the innermost depth axis: so many of its positions.
-Values TileEmitter::EmitStep(Value* row, int64_t height, const Panel& panel, Value* k, int64_t positions, Values sums) {
-  e_.OpenScope();
-  e_.Bind(depth_.back(), k);
-  bool by_row = t_.row && t_.access == Tile::Access::kInPlace && te::DependsOn(t_.vector, s_.nest.axes[*t_.row].id);
-  Values vectors;
-  if (!by_row) vectors = f_.LoadVectors(panel);
-  for (int64_t r = 0; r < height; ++r) {
-    if (by_row) {
-      e_.OpenScope();
-      e_.Bind(s_.nest.axes[*t_.row], b_.CreateNSWAdd(row, I64(r)));
-      vectors = f_.LoadVectors(panel);
-      e_.CloseScope();
-    }
-    Value* factor = f_.EmitBroadcast(k, positions, {row, r});
-    for (int64_t v = 0; v < t_.vectors; ++v) {
-      Value*& sum = sums[static_cast<size_t>(r * t_.vectors + v)];
-      sum = f_.MultiplyAdd(factor, vectors[static_cast<size_t>(v)], sum);
-    }
-  }
-  for (auto i = static_cast<size_t>(height * t_.vectors); i < sums.size(); ++i) {
-    sums[i] = f_.MultiplyAdd(f_.SignBits(), vectors[i % vectors.size()], sums[i]);
-  }
-  e_.CloseScope();
-  return sums;
-}
-
-// Emits the segments of the innermost depth axis from segment_ on, one for each strand.
-Values TileEmitter::EmitSegments(Value* row, int64_t height, const Panel& panel, Values sums) {
-  int64_t strands = t_.Strands(height), unroll = std::max<int64_t>(t_.Unroll(height) / strands, 1);
-  auto per_strand = static_cast<std::ptrdiff_t>(NumSums(height));
-  auto step = [&](int64_t strand, Value* at, Values& next) {
-    auto from = next.begin() + per_strand * strand;
-    Values summed = EmitStep(row, height, panel, at, 1, {from, from + per_strand});
-    std::copy(summed.begin(), summed.end(), from);
-  };
-  const Dim& extent = depth_.back().extent;
-  Dim length = FloorDiv(extent, t_.segments), whole = FloorDiv(length, unroll) * unroll;
-  Value* segment = e_.EmitExtent(length);
-  auto steps = [&](Value* k, int64_t count, Values next) {
-    for (int64_t i = 0; i < count; ++i) {
-      for (int64_t s = 0; s < strands; ++s) {
-        Value* begin = b_.CreateNSWMul(segment, I64(segment_ + s));
-        step(s, b_.CreateNSWAdd(b_.CreateNSWAdd(begin, k), I64(i)), next);
-      }
-    }
-    return next;
-  };
-  // Runs `emit` for the iterations [first, last), one by one if their number is not known.
-  auto rest = [&](const Dim& first, const Dim& last, Values next, llvm::function_ref<Values(Value*, Values)> emit) {
-    if (first.is_const() && last.is_const()) {
-      for (int64_t k = first.constant(); k < last.constant(); ++k) next = emit(I64(k), std::move(next));
-      return next;
-    }
-    return EmitLoop(b_, e_.EmitExtent(first), e_.EmitExtent(last), 1, std::move(next),
-                    [&](Value* k, const Values& carried) { return emit(k, carried); }, {.keep_rolled = true});
-  };
-  sums = EmitStoppableLoop(b_, {I64(0), e_.EmitExtent(whole), whole, unroll}, s_.cancel,
-                           schedule::CostOfIterations(CostOfSums(depth_.size() - 1), unroll * strands), std::move(sums),
-                           [&](Value* k, const Values& carried) { return steps(k, unroll, carried); },
-                           {.keep_rolled = true});
-  if (unroll > 1) {
-    sums = rest(whole, length, std::move(sums), [&](Value* k, Values next) { return steps(k, 1, std::move(next)); });
-  }
-  if (segment_ + strands < t_.segments) return sums;
-  return rest(length * t_.segments, extent, std::move(sums), [&](Value* k, Values next) {
-    step(strands - 1, k, next);
-    return next;
-  });
-}
-
-// Emits the innermost depth axis, several steps per iteration; strands are summed one after the other.
-Values TileEmitter::EmitInnermost(Value* row, int64_t height, const Panel& panel, Values sums) {
-  if (t_.segments > 0) return EmitSegments(row, height, panel, std::move(sums));
-  const Dim& extent = depth_.back().extent;
-  int64_t group = t_.depth_step;
-  int64_t strands = t_.Strands(height), unroll = t_.Unroll(height);
-  auto per_strand = static_cast<std::ptrdiff_t>(NumSums(height));
-  auto steps = [&](Value* k, int64_t count, Values next) {
-    for (int64_t s = 0; s < count; ++s) {
-      auto from = next.begin() + per_strand * (s % strands);
-      Value* at = b_.CreateNSWAdd(k, I64(s * group));
-      Values strand = EmitStep(row, height, panel, at, group, {from, from + per_strand});
-      std::copy(strand.begin(), strand.end(), from);
-    }
-    return next;
-  };
-  LoopHints hints{.keep_rolled = true};
-  if (t_.depth_block > 0 && depth_.size() == 1) {
-    const auto [first, behind] = positions_;
-    Value* count = b_.CreateNSWSub(behind, first);
-    Value* middle = b_.CreateNSWAdd(first, b_.CreateNSWSub(count, b_.CreateURem(count, I64(unroll))));
-    auto some = [&](int64_t at_once) {
-      return [&, at_once](Value* k, const Values& carried) { return steps(k, at_once, carried); };
-    };
-    sums = EmitLoop(b_, first, middle, unroll, std::move(sums), some(unroll), hints);
-    return unroll == 1 ? sums : EmitLoop(b_, middle, behind, 1, std::move(sums), some(1), hints);
-  }
-  Value* end = e_.EmitExtent(extent);
-  Dim whole = FloorDiv(extent, unroll * group) * (unroll * group);
-  Value* last = e_.EmitExtent(whole);
-  sums = EmitStoppableLoop(
-      b_, {I64(0), last, whole, unroll * group}, s_.cancel,
-      schedule::CostOfIterations(CostOfSums(depth_.size() - 1), unroll), std::move(sums),
-      [&](Value* k, const Values& carried) { return steps(k, unroll, carried); }, hints);
-  if (extent.is_const()) {
-    int64_t rest = extent.constant() - whole.constant();
-    sums = steps(last, rest / group, std::move(sums));
-    if (rest % group == 0) return sums;
-    Value* at = b_.CreateNSWAdd(last, I64(rest / group * group));
-    Values strand = EmitStep(row, height, panel, at, rest % group, {sums.begin(), sums.begin() + per_strand});
-    std::copy(strand.begin(), strand.end(), sums.begin());
-    return sums;
-  }
-  if (unroll == 1) return sums;
-  return EmitLoop(
-      b_, last, end, 1, std::move(sums), [&](Value* k, const Values& carried) { return steps(k, 1, carried); }, hints);
-}
-
-// Emits one step of a product in blocks, at the bound position of the depth.
-void TileEmitter::EmitBlockStep(Value* row, int64_t height, const Panel& panel, Values& sums) {
-  Values vectors;
-  for (int64_t v = 0; v < t_.vectors; ++v) {
-    vectors.push_back(f_.Widen(t_.vector.dtype(), f_.EmitCodes(t_.vector, panel, v)));
-  }
-  for (int64_t r = 0; r < height; ++r) {
-    Value* factor = f_.EmitBroadcast(e_.EmitVariable(depth_.back()), t_.depth_step, {row, r});
-    for (int64_t v = 0; v < t_.vectors; ++v) {
-      Value*& sum = sums[static_cast<size_t>(r * t_.vectors + v)];
-      sum = f_.MultiplyAdd(factor, vectors[static_cast<size_t>(v)], sum);
-    }
-  }
-}
-
-// Emits the steps of the axes of a block from `axis` on, one behind the other: `count` of the first axis, from `first`
-// on.
-void TileEmitter::EmitBlockSteps(size_t axis, Value* first, int64_t count, Value* row, int64_t height,
-                                 const Panel& panel, Values& sums) {
-  bool is_innermost = axis + 1 == depth_.size();
-  for (int64_t i = 0; i < count; ++i) {
-    e_.OpenScope();
-    e_.Bind(depth_[axis], b_.CreateNSWAdd(first, I64(is_innermost ? i * t_.depth_step : i)));
-    if (is_innermost) {
-      EmitBlockStep(row, height, panel, sums);
-    } else {
-      int64_t next = depth_[axis + 1].extent.constant();
-      if (axis + 2 == depth_.size()) next /= t_.depth_step;
-      EmitBlockSteps(axis + 1, I64(0), next, row, height, panel, sums);
-    }
-    e_.CloseScope();
-  }
-}
-
-// Returns the sums of a block, whose axes are those from `axis` on, in int32.
-Values TileEmitter::EmitBlockSums(size_t axis, Value* row, int64_t height, const Panel& panel) {
-  const Tile::Blocks& blocks = *t_.blocks;
-  auto lanes = static_cast<unsigned>(t_.lanes);
-  auto* wide = llvm::FixedVectorType::get(b_.getInt32Ty(), lanes);
-  auto* narrow = llvm::FixedVectorType::get(b_.getInt16Ty(), 2 * lanes);
-  auto steps = [&](Value* first, const Values& carried) {
-    Values sums = carried;
-    if (blocks.sums_narrow) sums.assign(carried.size(), llvm::Constant::getNullValue(narrow));
-    EmitBlockSteps(axis, first, blocks.steps_at_once, row, height, panel, sums);
-    for (size_t i = 0; i < sums.size() && blocks.sums_narrow; ++i) {
-      sums[i] = b_.CreateAdd(carried[i], f_.SumOfPairs(sums[i], llvm::ConstantInt::get(narrow, 1)));
-    }
-    return sums;
-  };
-  Values sums(static_cast<size_t>(NumSums(height)), llvm::Constant::getNullValue(wide));
-  int64_t extent = depth_[axis].extent.constant(),
-          positions = blocks.steps_at_once * (axis + 1 == depth_.size() ? t_.depth_step : 1);
-  if (positions == extent) return steps(I64(0), sums);
-  LoopRange range{I64(0), I64(extent), depth_[axis].extent, positions};
-  return EmitStoppableLoop(b_, range, s_.cancel, CostOfSums(axis), std::move(sums), steps, {.keep_rolled = true});
-}
-
-// Adds the sums of a block, scaled.
-Values TileEmitter::EmitBlock(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums) {
-  const Tile::Blocks& blocks = *t_.blocks;
-  Values products = EmitBlockSums(axis, row, height, panel), scales = f_.Expand(t_.scale, panel), zeros;
-  if (blocks.zero) zeros = f_.Expand(blocks.zero, panel);
-  auto splat = [&](const Expr& e) { return b_.CreateVectorSplat(static_cast<unsigned>(t_.lanes), e_.Emit(e)); };
-  auto multiply_add = [&](Value* a, Value* b, Value* c) {
-    return b_.CreateIntrinsic(llvm::Intrinsic::fmuladd, {vector_}, {a, b, c});
-  };
-  for (int64_t r = 0; r < height; ++r) {
-    e_.OpenScope();
-    if (t_.row) e_.Bind(s_.nest.axes[*t_.row], b_.CreateNSWAdd(row, I64(r)));
-    Value* row_scale = splat(blocks.row_scale);
-    Value* minus_row_sum = blocks.zero ? b_.CreateFNeg(splat(blocks.row_sum)) : nullptr;
-    e_.CloseScope();
-    for (int64_t v = 0; v < t_.vectors; ++v) {
-      auto i = static_cast<size_t>(r * t_.vectors + v), column = static_cast<size_t>(v);
-      Value* product = b_.CreateSIToFP(products[i], vector_);
-      if (blocks.zero) product = multiply_add(minus_row_sum, zeros[column], product);
-      sums[i] = multiply_add(row_scale, b_.CreateFMul(product, scales[column]), sums[i]);
-    }
-  }
-  return sums;
-}
-
-// Emits the axes of the depth from `axis` on, whose sums are multiplied by the scale.
-Values TileEmitter::EmitScaled(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums) {
-  if (t_.blocks) return EmitBlock(axis, row, height, panel, std::move(sums));
-  Values inner(sums.size(), llvm::Constant::getNullValue(vector_));
-  inner = EmitDepth(axis, row, height, panel, std::move(inner));
-  Values scales = f_.Expand(t_.scale, panel);
-  for (size_t i = 0; i < sums.size(); ++i) sums[i] = f_.MultiplyAdd(scales[i % scales.size()], inner[i], sums[i]);
-  return sums;
-}
-
-// Emits all positions of the window, see Tile::window, for each vector that the rows read.
-Values TileEmitter::EmitWindow(Value* row, int64_t height, const Panel& panel, Values sums) {
-  const auto [axis, step, extent] = *t_.window;
-  auto in_window = [&](int64_t k, llvm::function_ref<void()> emit) {
-    e_.OpenScope();
-    e_.Bind(s_.nest.axes[*t_.row], row);
-    e_.Bind(depth_[axis], I64(k));
-    emit();
-    e_.CloseScope();
-  };
-  std::vector<Values> factors;  // by position of the window, and by vector where they differ
-  for (int64_t k = 0; k < extent; ++k) {
-    in_window(k, [&] {
-      factors.push_back(t_.shared_by_column ? f_.LoadShared(panel) : Values{f_.EmitBroadcast(I64(k), 1, {row, 0})});
-    });
-  }
-  for (int64_t at = 0; at < t_.window->Reads(height); ++at) {
-    Values vectors;
-    in_window(at, [&] { vectors = f_.LoadVectors(panel); });
-    for (int64_t r = std::max<int64_t>((at - extent + step) / step, 0); r < height && r * step <= at; ++r) {
-      const Values& factor = factors[static_cast<size_t>(at - r * step)];
-      for (int64_t v = 0; v < t_.vectors; ++v) {
-        Value*& sum = sums[static_cast<size_t>(r * t_.vectors + v)];
-        auto column = static_cast<size_t>(v);
-        sum = f_.MultiplyAdd(factor[t_.shared_by_column ? column : 0], vectors[column], sum);
-      }
-    }
-  }
-  return sums;
-}
-
-// Emits the axes of the depth from `axis` on around the window.
-Values TileEmitter::EmitWindows(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums) {
-  if (axis == t_.window->axis) return EmitWindows(axis + 1, row, height, panel, std::move(sums));
-  if (axis == depth_.size()) return EmitWindow(row, height, panel, std::move(sums));
-  const IndexVar& around = depth_[axis];
-  auto body = [&](Value* at, const Values& carried) {
-    e_.OpenScope();
-    e_.Bind(around, at);
-    Values next = EmitWindows(axis + 1, row, height, panel, carried);
-    e_.CloseScope();
-    return next;
-  };
-  // Positions without a stride are emitted whole: LLVM would compute the place of each vector in each iteration.
-  bool is_loop = te::Stride(t_.vector->operands[0], around.id).has_value() || !around.extent.is_const() ||
-                 around.extent.constant() > t_.window->extent;
-  if (is_loop) {
-    int64_t cost = schedule::CostOfIterations(CostOfSums(axis), axis > t_.window->axis ? t_.window->extent : 1);
-    LoopRange range{I64(0), e_.EmitExtent(around.extent), around.extent};
-    return EmitStoppableLoop(b_, range, s_.cancel, cost, std::move(sums), body, {.keep_rolled = true});
-  }
-  for (int64_t at = 0; at < around.extent.constant(); ++at) sums = body(I64(at), sums);
-  return sums;
-}
-
-Values TileEmitter::EmitDepth(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums) {
-  if (t_.window) return EmitWindows(0, row, height, panel, std::move(sums));
-  if (axis + 1 == depth_.size()) return EmitInnermost(row, height, panel, std::move(sums));
-  LoopRange range{I64(0), e_.EmitExtent(depth_[axis].extent), depth_[axis].extent};
-  if (t_.depth_block > 0 && axis == 0) range = {positions_.first, positions_.second, t_.depth_block};
-  return EmitStoppableLoop(b_, range, s_.cancel, CostOfSums(axis), std::move(sums),
-                           [&](Value* at, const Values& carried) {
-                             e_.OpenScope();
-                             e_.Bind(depth_[axis], at);
-                             bool scales = t_.scale && t_.scaled_axes == axis + 1;
-                             Values next = scales ? EmitScaled(axis + 1, row, height, panel, carried)
-                                                  : EmitDepth(axis + 1, row, height, panel, carried);
-                             e_.CloseScope();
-                             return next;
-                           },
-                           {.keep_rolled = true});
-}
-
-// Returns the sums of all strands, one after the other.
-Values TileEmitter::EmitStrands(Value* row, int64_t height, const Panel& panel) {
-  auto size = static_cast<size_t>(NumSums(height) * t_.Strands(height));
-  Values sums(size, llvm::Constant::getNullValue(vector_));
-  e_.OpenScope();
-  bool scales = t_.scale && t_.scaled_axes == 0;
-  sums =
-      scales ? EmitScaled(0, row, height, panel, std::move(sums)) : EmitDepth(0, row, height, panel, std::move(sums));
-  e_.CloseScope();
-  return sums;
-}
 
 // Returns the sums that the buffer has, by rows of vectors.
 Values TileEmitter::LoadSums(int64_t height) {
@@ -444,10 +124,10 @@ Values TileEmitter::LoadSums(int64_t height) {
 
 // Into the buffer; with blocks of the depth, the sums of a block are added to those that it has.
 void TileEmitter::EmitSums(Value* row, int64_t height, const Panel& panel) {
-  auto per_strand = static_cast<size_t>(NumSums(height));
+  auto per_strand = static_cast<size_t>(sums_.NumSums(height));
   Values sums = t_.depth_block > 0 ? LoadSums(height) : Values();
-  for (segment_ = 0; segment_ == 0 || segment_ < t_.segments; segment_ += t_.Strands(height)) {
-    Values strands = EmitStrands(row, height, panel);
+  for (int64_t segment = 0; segment == 0 || segment < t_.segments; segment += t_.Strands(height)) {
+    Values strands = sums_.EmitStrands(row, height, panel, segment);
     size_t next = 0;
     if (sums.empty()) sums.assign(strands.begin(), strands.begin() + static_cast<std::ptrdiff_t>(per_strand)), next = 1;
     for (size_t i = next * per_strand; i < strands.size(); ++i) {
@@ -599,7 +279,7 @@ void TileEmitter::EmitPanels(Value* block, llvm::function_ref<void(const Panel&)
   Value* first = b_.CreateNSWMul(block, I64(t_.panels_at_once));
   Value* end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWAdd(first, I64(t_.panels_at_once)),
                                         e_.EmitExtent(panels_));
-  int64_t cost = CostOfSums(static_cast<size_t>(-1));
+  int64_t cost = sums_.CostOf(static_cast<size_t>(-1));
   EmitStoppableLoop(b_, {first, end, t_.panels_at_once}, s_.cancel, cost, {},
                     [&](Value* panel, const Values&) -> Values {
                       emit(f_.BeginPanel(panel));
@@ -655,11 +335,11 @@ void TileEmitter::EmitDepthBlocks(Value* begin, Value* end, const Dim& units) {
   const auto [tiles, low, higher] = t_.HeightsOf(rows_.constant());
   const Dim& extent = depth_.back().extent;
   Value* depth = e_.EmitExtent(extent);
-  int64_t cost = schedule::CostOfIterations(CostOfSums(static_cast<size_t>(-1)), units * t_.depth_block);
+  int64_t cost = schedule::CostOfIterations(sums_.CostOf(static_cast<size_t>(-1)), units * t_.depth_block);
   EmitStoppableLoop(b_, {I64(0), depth, extent, t_.depth_block}, s_.cancel, cost, {},
                     [&](Value* first, const Values&) -> Values {
                       Value* last = b_.CreateNSWAdd(first, I64(t_.depth_block));
-                      positions_ = {first, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, last, depth)};
+                      sums_.SumUp(first, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, last, depth));
                       EmitUnits(begin, end, [&](Value* unit, Value* block) {
                         Panel panel = f_.BeginPanel(block);
                         for (int64_t tile = 0, row = 0; tile < tiles; ++tile) {
@@ -717,7 +397,7 @@ void TileEmitter::EmitRowsOfMatrices(Value* block) {
   const int64_t height = Tile::Matrices::kBlocks * t_.matrices->rows;
   const Dim in_part = FloorDiv(rows_ + (height * t_.row_parts - 1), height * t_.row_parts) * height;
   const auto [first, end] = PartOfRows(in_part, e_.EmitExtent(rows_));
-  int64_t cost = CostOfSums(static_cast<size_t>(-1));
+  int64_t cost = sums_.CostOf(static_cast<size_t>(-1));
   EmitStoppableLoop(b_, {first, end, in_part, height}, s_.cancel, cost, {}, [&](Value* row, const Values&) -> Values {
     EmitPanels(block, [&](const Panel& panel) { EmitMatrices(row, panel); });
     return {};
@@ -778,7 +458,7 @@ void TileEmitter::EmitManyRows(Value* block) {
   const auto [first, end] = PartOfRows(in_part, count);
   tiles.range = {first, end, in_part, rows_.is_const() ? 1 : t_.rows};
   if (t_.depth_block > 0) return EmitTilesInDepthBlocks(tiles, f_.BeginPanel(block));
-  EmitStoppableLoop(b_, tiles.range, s_.cancel, CostOfSums(static_cast<size_t>(-1)), {},
+  EmitStoppableLoop(b_, tiles.range, s_.cancel, sums_.CostOf(static_cast<size_t>(-1)), {},
                     [&](Value* tile, const Values&) -> Values {
                       const auto [row, height] = tiles.at(tile);
                       if (t_.row_panels) e_.Bind(t_.row_panels->tile, tile);
@@ -799,8 +479,8 @@ void TileEmitter::EmitTilesInDepthBlocks(const RowTiles& tiles, const Panel& pan
   sums->setAlignment(llvm::Align(64));
   const Dim& extent = depth_[0].extent;
   Value* depth = e_.EmitExtent(extent);
-  const int64_t cost = CostOfSums(0);
-  auto many = schedule::CostOfIterations(CostOfSums(static_cast<size_t>(-1)), Tile::kTilesOfDepthBlock);
+  const int64_t cost = sums_.CostOf(0);
+  auto many = schedule::CostOfIterations(sums_.CostOf(static_cast<size_t>(-1)), Tile::kTilesOfDepthBlock);
   EmitStoppableLoop(
       b_, {tiles.range.begin, tiles.range.end, tiles.range.extent, at_once}, s_.cancel, many, {},
       [&](Value* group, const Values&) -> Values {
@@ -828,7 +508,7 @@ void TileEmitter::EmitTilesInDepthBlocks(const RowTiles& tiles, const Panel& pan
             schedule::CostOfIterations(cost, t_.depth_block * Tile::kTilesOfDepthBlock), {},
             [&](Value* first, const Values&) -> Values {
               Value* last = b_.CreateNSWAdd(first, I64(t_.depth_block));
-              positions_ = {first, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, last, depth)};
+              sums_.SumUp(first, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, last, depth));
               each([&](Value* row, Value* height) { EmitSumsOfHeight(row, height, tiles.heights, panel); });
               return {};
             });
@@ -888,7 +568,7 @@ Dim TileEmitter::Run() {
     begin = b_.CreateNSWMul(begin, row);
     end = b_.CreateNSWMul(end, row);
   }
-  int64_t cost = schedule::CostOfIterations(CostOfSums(static_cast<size_t>(-1)),
+  int64_t cost = schedule::CostOfIterations(sums_.CostOf(static_cast<size_t>(-1)),
                                             FloorDiv(rows_ + (t_.rows * t_.row_parts - 1), t_.rows * t_.row_parts));
   if (t_.matrices) EmitIf(b_, HasMatrices(), [&] { matrices_.Configure(RowsOfMatrix()); });
   if (t_.depth_block > 0 && t_.access == Tile::Access::kInPlace) {
