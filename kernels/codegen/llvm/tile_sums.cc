@@ -171,8 +171,8 @@ void TileSums::EmitBlockStep(Value* row, int64_t height, const Panel& panel, Val
 
 // Emits the steps of the axes of a block from `axis` on, one behind the other: `count` of the first axis, from `first`
 // on.
-void TileSums::EmitBlockSteps(size_t axis, Value* first, int64_t count, Value* row, int64_t height,
-                                 const Panel& panel, Values& sums) {
+void TileSums::EmitBlockSteps(size_t axis, Value* first, int64_t count, Value* row, int64_t height, const Panel& panel,
+                              Values& sums) {
   bool is_innermost = axis + 1 == depth_.size();
   for (int64_t i = 0; i < count; ++i) {
     e_.OpenScope();

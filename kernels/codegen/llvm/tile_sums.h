@@ -33,8 +33,8 @@ class TileSums {
  private:
   Values EmitStep(llvm::Value* row, int64_t height, const Panel& panel, llvm::Value* k, int64_t positions, Values sums);
   void EmitBlockStep(llvm::Value* row, int64_t height, const Panel& panel, Values& sums);
-  void EmitBlockSteps(size_t axis, llvm::Value* first, int64_t count, llvm::Value* row, int64_t height, const Panel& panel,
-                      Values& sums);
+  void EmitBlockSteps(size_t axis, llvm::Value* first, int64_t count, llvm::Value* row, int64_t height,
+                      const Panel& panel, Values& sums);
   Values EmitBlockSums(size_t axis, llvm::Value* row, int64_t height, const Panel& panel);
   Values EmitBlock(size_t axis, llvm::Value* row, int64_t height, const Panel& panel, Values sums);
   Values EmitScaled(size_t axis, llvm::Value* row, int64_t height, const Panel& panel, Values sums);
