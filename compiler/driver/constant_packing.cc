@@ -128,10 +128,8 @@ class Agreement {
     const int64_t panel = VectorsOf(first).panel;
     for (const Reader& reader : readers) {
       // A kernel that is called with constants whose other readers disagree keeps what it has.
-      if (!panels_[reader.kernel].try_emplace(reader.input, panel).second &&
-          panels_[reader.kernel][reader.input] != panel) {
-        panels_[reader.kernel][reader.input] = VectorsOf(reader).panel;
-      }
+      auto [wanted, is_first] = panels_[reader.kernel].try_emplace(reader.input, panel);
+      if (!is_first && wanted->second != panel) wanted->second = VectorsOf(reader).panel;
     }
   }
 

@@ -172,15 +172,6 @@ class InputUses {
   bool pays_ = false;
 };
 
-// Returns the input that the vectors of the tile are read from; nullopt if they are computed or copied.
-std::optional<int64_t> VectorInput(const Tile& tile) {
-  Tensor from = tile.packed                            ? tile.panels
-                : !tile.sources.empty()                ? tile.sources[0].tensor
-                : tile.vector->kind == ExprKind::kRead ? tile.vector->tensor
-                                                       : Tensor();
-  return from && from->kind == TensorKind::kInput ? std::optional(from->input_index) : std::nullopt;
-}
-
 SumOrder OrderOf(const Schedule& schedule) {
   SumOrder order{.is_fixed = true};
   for (const LoopNest& nest : schedule.nests) {

@@ -31,4 +31,12 @@ int64_t Tile::Unroll(int64_t height) const {
   return inner_depth == 0 ? steps : std::min(steps, inner_depth);
 }
 
+std::optional<int64_t> VectorInput(const Tile& tile) {
+  te::Tensor from = tile.packed                                ? tile.panels
+                    : !tile.sources.empty()                    ? tile.sources[0].tensor
+                    : tile.vector->kind == te::ExprKind::kRead ? tile.vector->tensor
+                                                               : te::Tensor();
+  return from && from->kind == te::TensorKind::kInput ? std::optional(from->input_index) : std::nullopt;
+}
+
 }  // namespace rvm::schedule

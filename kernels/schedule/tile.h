@@ -180,6 +180,9 @@ struct Tile {
   int64_t Unroll(int64_t height) const;
 };
 
+// Returns the input that the vectors of the tile are read from; nullopt if they are computed or copied.
+std::optional<int64_t> VectorInput(const Tile& tile);
+
 }  // namespace rvm::schedule
 
 #endif  // RVM_KERNELS_SCHEDULE_TILE_H_

@@ -84,9 +84,9 @@ constexpr int64_t kChainsOfRow = 4;
 
 // Bytes of a part of a panel that stays in the second-level cache. With fewer such parts, or fewer tiles of rows that
 // read them, sums in memory do not pay.
-constexpr int64_t kBytesOfDepthBlock = 256 * 1024;
-constexpr int64_t kMinDepthBlocks = 3;
-constexpr int64_t kMinTilesOfDepthBlocks = 3;
+constexpr int64_t kBytesOfPanelPart = 256 * 1024;
+constexpr int64_t kMinPanelParts = 3;
+constexpr int64_t kMinTilesOfPanelPart = 3;
 
 // Returns whether evaluating `e` where it is not needed could read out of bounds: code for it has branches.
 bool HasBranches(const Expr& e) {
@@ -566,12 +566,9 @@ class TilePlanner {
 
   // Returns the vectors that the tile shares with those of another schedule; null: it is free.
   const SumOrder::Vectors* Agreed(const Tile& tile) const {
-    te::Tensor from = tile.packed                            ? tile.panels
-                      : !tile.sources.empty()                ? tile.sources[0].tensor
-                      : tile.vector->kind == ExprKind::kRead ? tile.vector->tensor
-                                                             : te::Tensor();
-    if (!from || from->kind != te::TensorKind::kInput) return nullptr;
-    auto found = schedule_.sum_order.vectors.find(from->input_index);
+    const std::optional<int64_t> input = VectorInput(tile);
+    if (!input) return nullptr;
+    auto found = schedule_.sum_order.vectors.find(*input);
     return found == schedule_.sum_order.vectors.end() ? nullptr : &found->second;
   }
 
@@ -588,20 +585,16 @@ class TilePlanner {
   // See Tile::depth_block, with panels.
   int64_t DepthBlock(const Tile& tile) const {
     const bool is_plain = tile.access == Tile::Access::kPanels && reduce_.dtype.is_float() && tile.sources.empty() &&
-                          tile.row && !tile.window && !tile.matrices && !tile.transposed_store && !tile.blocks &&
-                          !tile.scale && tile.depth_step == 1 && tile.panels_at_once == 1;
+                          tile.row && !tile.transposed_store && tile.depth_step == 1 && tile.panels_at_once == 1;
     if (!is_plain || schedule_.sum_order.is_fixed) return 0;
     const Dim& rows = nest_.axes[*tile.row].extent;
-    if (rows.is_const() && rows.constant() < kMinTilesOfDepthBlocks * tile.rows) return 0;
-    int64_t inner = 1;
-    for (size_t i = 1; i < reduce_.axes.size(); ++i) {
-      if (!reduce_.axes[i].extent.is_const()) return 0;
-      inner *= reduce_.axes[i].extent.constant();
-    }
-    const int64_t bytes = inner * tile.panel() * ElementBytes(tile);
-    const int64_t block = std::max<int64_t>(kBytesOfDepthBlock / bytes, 1);
-    const Dim& extent = reduce_.axes[0].extent;
-    return !extent.is_const() || extent.constant() < kMinDepthBlocks * block ? 0 : block;
+    if (rows.is_const() && rows.constant() < kMinTilesOfPanelPart * tile.rows) return 0;
+    const std::optional<int64_t> depth = Depth().AsConst();
+    if (!depth || *depth == 0) return 0;
+    const int64_t outermost = reduce_.axes[0].extent.constant();
+    const int64_t bytes = *depth / outermost * tile.panel() * ElementBytes(tile);
+    const int64_t block = std::max<int64_t>(kBytesOfPanelPart / bytes, 1);
+    return outermost < kMinPanelParts * block ? 0 : block;
   }
 
   void ChooseSize(Tile& tile) const {

@@ -87,6 +87,8 @@ class TileEmitter {
   void EmitFewRows(Value* block);
   void EmitUnits(Value* begin, Value* end, llvm::function_ref<void(Value* unit, Value* block)> emit);
   void EmitDepthBlocks(Value* begin, Value* end, const Dim& units);
+  llvm::AllocaInst* NewBuffer(int64_t sums);
+  void EmitDepthInBlocks(int64_t cost, llvm::function_ref<void()> emit);
   Value* BindUnit(Value* unit);
   std::pair<Value*, Value*> PartOfRows(const Dim& in_part, Value* count);
   Value* TakeAxis(const IndexVar& axis, Value* rest);
@@ -317,15 +319,33 @@ void TileEmitter::EmitUnits(Value* begin, Value* end, llvm::function_ref<void(Va
   });
 }
 
-// Emits the units from `begin` to `end` in blocks of the depth, see Tile::depth_block.
-void TileEmitter::EmitDepthBlocks(Value* begin, Value* end, const Dim& units) {
-  const int64_t size = rows_.constant() * t_.panel();
+// Returns memory for so many sums, on the stack.
+llvm::AllocaInst* TileEmitter::NewBuffer(int64_t sums) {
   llvm::BasicBlock& entry = b_.GetInsertBlock()->getParent()->getEntryBlock();
   llvm::IRBuilder<> at_entry(&entry, entry.begin());
+  llvm::AllocaInst* buffer = at_entry.CreateAlloca(element_, at_entry.getInt64(static_cast<uint64_t>(sums)));
+  buffer->setAlignment(llvm::Align(64));
+  return buffer;
+}
+
+// Runs `emit` for one block of the depth after the other, see Tile::depth_block; `cost`: of what it emits.
+void TileEmitter::EmitDepthInBlocks(int64_t cost, llvm::function_ref<void()> emit) {
+  const Dim& extent = depth_[0].extent;
+  Value* depth = e_.EmitExtent(extent);
+  EmitStoppableLoop(b_, {I64(0), depth, extent, t_.depth_block}, s_.cancel, cost, {},
+                    [&](Value* first, const Values&) -> Values {
+                      Value* last = b_.CreateNSWAdd(first, I64(t_.depth_block));
+                      sums_.SumUp(first, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, last, depth));
+                      emit();
+                      return {};
+                    });
+}
+
+// Emits the units from `begin` to `end` in blocks of the depth.
+void TileEmitter::EmitDepthBlocks(Value* begin, Value* end, const Dim& units) {
+  const int64_t size = rows_.constant() * t_.panel();
   auto bytes = static_cast<uint64_t>(units.constant() * size * element_->getScalarSizeInBits() / 8);
-  llvm::AllocaInst* sums =
-      at_entry.CreateAlloca(element_, at_entry.getInt64(static_cast<uint64_t>(units.constant() * size)));
-  sums->setAlignment(llvm::Align(64));
+  llvm::AllocaInst* sums = NewBuffer(units.constant() * size);
   b_.CreateMemSet(sums, b_.getInt8(0), bytes, llvm::Align(64));
   // Points the buffer to the sums of a unit, from a row on.
   auto at_row = [&](Value* unit, int64_t row) {
@@ -333,24 +353,18 @@ void TileEmitter::EmitDepthBlocks(Value* begin, Value* end, const Dim& units) {
     buffer_ = b_.CreateInBoundsGEP(element_, sums, first);
   };
   const auto [tiles, low, higher] = t_.HeightsOf(rows_.constant());
-  const Dim& extent = depth_.back().extent;
-  Value* depth = e_.EmitExtent(extent);
   int64_t cost = schedule::CostOfIterations(sums_.CostOf(static_cast<size_t>(-1)), units * t_.depth_block);
-  EmitStoppableLoop(b_, {I64(0), depth, extent, t_.depth_block}, s_.cancel, cost, {},
-                    [&](Value* first, const Values&) -> Values {
-                      Value* last = b_.CreateNSWAdd(first, I64(t_.depth_block));
-                      sums_.SumUp(first, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, last, depth));
-                      EmitUnits(begin, end, [&](Value* unit, Value* block) {
-                        Panel panel = f_.BeginPanel(block);
-                        for (int64_t tile = 0, row = 0; tile < tiles; ++tile) {
-                          const int64_t height = low + (tile < higher ? 1 : 0);
-                          at_row(unit, row);
-                          EmitSums(I64(row), height, panel);
-                          row += height;
-                        }
-                      });
-                      return {};
-                    });
+  EmitDepthInBlocks(cost, [&] {
+    EmitUnits(begin, end, [&](Value* unit, Value* block) {
+      Panel panel = f_.BeginPanel(block);
+      for (int64_t tile = 0, row = 0; tile < tiles; ++tile) {
+        const int64_t height = low + (tile < higher ? 1 : 0);
+        at_row(unit, row);
+        EmitSums(I64(row), height, panel);
+        row += height;
+      }
+    });
+  });
   EmitUnits(begin, end, [&](Value* unit, Value* block) {
     at_row(unit, 0);
     EmitEpilogue(I64(0), I64(rows_.constant()), f_.BeginPanel(block, /*loads_vectors=*/false));
@@ -473,12 +487,7 @@ void TileEmitter::EmitManyRows(Value* block) {
 void TileEmitter::EmitTilesInDepthBlocks(const RowTiles& tiles, const Panel& panel) {
   const int64_t size = t_.rows * t_.panel(), at_once = Tile::kTilesOfDepthBlock * tiles.range.step;
   Value* tile_buffer = buffer_;
-  llvm::BasicBlock& entry = b_.GetInsertBlock()->getParent()->getEntryBlock();
-  llvm::IRBuilder<> at_entry(&entry, entry.begin());
-  llvm::AllocaInst* sums = at_entry.CreateAlloca(element_, I64(Tile::kTilesOfDepthBlock * size));
-  sums->setAlignment(llvm::Align(64));
-  const Dim& extent = depth_[0].extent;
-  Value* depth = e_.EmitExtent(extent);
+  llvm::AllocaInst* sums = NewBuffer(Tile::kTilesOfDepthBlock * size);
   const int64_t cost = sums_.CostOf(0);
   auto many = schedule::CostOfIterations(sums_.CostOf(static_cast<size_t>(-1)), Tile::kTilesOfDepthBlock);
   EmitStoppableLoop(
@@ -503,15 +512,9 @@ void TileEmitter::EmitTilesInDepthBlocks(const RowTiles& tiles, const Panel& pan
         };
         const auto bytes = static_cast<uint64_t>(size) * element_->getScalarSizeInBits() / 8;
         each([&](Value*, Value*) { b_.CreateMemSet(buffer_, b_.getInt8(0), bytes, llvm::Align(64)); });
-        EmitStoppableLoop(
-            b_, {I64(0), depth, extent, t_.depth_block}, s_.cancel,
-            schedule::CostOfIterations(cost, t_.depth_block * Tile::kTilesOfDepthBlock), {},
-            [&](Value* first, const Values&) -> Values {
-              Value* last = b_.CreateNSWAdd(first, I64(t_.depth_block));
-              sums_.SumUp(first, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, last, depth));
-              each([&](Value* row, Value* height) { EmitSumsOfHeight(row, height, tiles.heights, panel); });
-              return {};
-            });
+        EmitDepthInBlocks(schedule::CostOfIterations(cost, t_.depth_block * Tile::kTilesOfDepthBlock), [&] {
+          each([&](Value* row, Value* height) { EmitSumsOfHeight(row, height, tiles.heights, panel); });
+        });
         each([&](Value* row, Value* height) { EmitEpilogue(row, height, panel); });
         return {};
       });
@@ -552,12 +555,7 @@ Value* TileEmitter::BindUnit(Value* unit) {
 }
 
 Dim TileEmitter::Run() {
-  llvm::BasicBlock& entry = b_.GetInsertBlock()->getParent()->getEntryBlock();
-  llvm::IRBuilder<> at_entry(&entry, entry.begin());
-  llvm::AllocaInst* buffer =
-      at_entry.CreateAlloca(element_, at_entry.getInt64(static_cast<uint64_t>(buffer_rows_ * t_.panel())));
-  buffer->setAlignment(llvm::Align(64));
-  buffer_ = buffer;
+  buffer_ = NewBuffer(buffer_rows_ * t_.panel());
   Dim units = Blocks() * t_.row_parts;
   for (const std::vector<size_t>& axes : {t_.outer, t_.inner}) {
     for (size_t axis : axes) units = units * s_.nest.axes[axis].extent;
