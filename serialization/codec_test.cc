@@ -580,8 +580,8 @@ std::string IsaMarkdown() {
       "the same\nresults, pays fuel for the same calls and backward jumps, and ends with the same errors. With "
       "[variants for "
       "batches](batching.md)\na kernel call may wait: its results have their shapes at once, and their elements when "
-      "`get_element`, `call_host`, a kernel that gives a scalar,\na kernel that updates a tensor, or the caller of the "
-      "entry needs "
+      "`get_element`, `call_host`, a kernel that gives a scalar,\na kernel that updates a result which waits and which "
+      "something else holds, too, or the caller of the entry needs "
       "them. "
       "An error of such a call is the run's, with the place of the call.\n\n"
       "| code | instruction | operands | flow | meaning |\n|---|---|---|---|---|\n";

@@ -561,6 +561,145 @@ TEST(PendingTest, CancelledRunsForgetTheirCalls) {
   EXPECT_EQ(Calls(), "mix 2, mix 2, mix 2");
 }
 
+// ---- updates of tensors
+
+// Two requests in one: each appends a row that waits to its table, and goes on with the sum.
+constexpr char kTables[] = R"(
+  type T3 = Tensor[(?, 2), float32]
+  entry "main" = F0 ("t", "u", "x")
+  function F0 "main" params 3 result (T3, T3) {
+    r0, r1: T3  r2, r3, r4, r5: T0  r6: (T3, T3)
+  code
+    call_kernel [r3], N0, [r2, r2, K0]
+    call_kernel_dynamic [r0], N19, [r0!, r3]
+    call_kernel [r3], N0, [r3!, r2, K0]
+    call_kernel_dynamic [r0], N19, [r0!, r3!]
+    call_kernel [r4], N0, [r2, r2, K3]
+    call_kernel_dynamic [r1], N19, [r1!, r4]
+    call_kernel [r4], N0, [r4!, r2!, K0]
+    call_kernel_dynamic [r1], N19, [r1!, r4!]
+    make_cell r6, C0, [r0, r1]
+    return r6
+  }
+  cell C0 = tuple (T3, T3) (T3, T3)
+)";
+Value Rows(const std::vector<float>& elements) {
+  return Value::Tensor(Literal::FromValues<float>(kFloat32, {static_cast<int64_t>(elements.size()) / 2, 2}, elements));
+}
+
+TEST(PendingTest, UpdatesWait) {
+  auto machine = MachineOf(kTables);
+  std::vector<Value> args = {Rows({1, 2}), Rows({}), Floats({1, 10})};
+  EXPECT_EQ(RunEntry(*machine, args),
+            "([[1f, 2f], [2f, 20f], [3f, 30f]], [[3f, 30f], [4f, 40f]])");
+  // A table of the caller has no room: its first copy has, for one more.
+  EXPECT_EQ(Calls(), "mix 1, mix 1, append at 0, append at 1, mix 2, append at 0, append at 1");
+}
+
+TEST(PendingTest, TensorsThatSomebodyHasAreNotUpdatedInPlace) {
+  auto machine = MachineOf(R"(
+    type T3 = Tensor[(2, 2), float32]
+    entry "main" = F0 ("w", "x")
+    function F0 "main" params 2 result (T3, T3, T3, T3) {
+      r0: T3  r1, r2: T0  r3, r4, r5, r6: T3  r7: (T3, T3, T3, T3)
+    code
+      call_kernel [r2], N0, [r1, r1, K0]
+      call_kernel [r3], N20, [r0!, r2]
+      call_kernel [r4], N20, [r3, r1]
+      call_kernel [r2], N0, [r2!, r1, K0]
+      call_kernel [r5], N20, [r3, r2]
+      retain r6, r5
+      call_kernel [r6], N20, [r6!, r1!]
+      drop r2
+      make_cell r7, C0, [r3, r4, r5, r6]
+      return r7
+    }
+    cell C0 = tuple (T3, T3, T3, T3) (T3, T3, T3, T3)
+  )");
+  EXPECT_EQ(RunEntry(*machine, {Rows({1, 2, 3, 4}), Floats({1, 10})}),
+            "([[3f, 22f], [3f, 4f]], [[4f, 32f], [3f, 4f]], [[6f, 52f], [3f, 4f]], [[7f, 62f], [3f, 4f]])");
+  EXPECT_EQ(Calls(), "mix 1, put at 0, put at 1, mix 1, put at 2, put at 3");
+}
+
+TEST(PendingTest, UpdatesOfOneTensorAreInPlace) {
+  auto machine = MachineOf(R"(
+    type T3 = Tensor[(2, 2), float32]
+    entry "main" = F0 ("w", "x")
+    function F0 "main" params 2 result T3 {
+      r0: T3  r1, r2, r3: T0  r4: T3
+    code
+      call_kernel [r2], N0, [r1, r1, K0]
+      call_kernel [r4], N20, [r0, r2]
+      call_kernel [r3], N0, [r2, r1, K0]
+      call_kernel [r4], N20, [r4!, r3!]
+      call_kernel [r4], N20, [r4!, r2!]
+      drop r0
+      drop r1
+      return r4
+    }
+  )");
+  EXPECT_EQ(RunEntry(*machine, {Rows({1, 2, 3, 4}), Floats({1, 10})}), "[[8f, 72f], [3f, 4f]]");
+  EXPECT_EQ(Calls(), "mix 1, put at 0, mix 1, put at 0, put at 0");
+}
+
+TEST(PendingTest, TwoUpdatesOfOneParameterDoNotWait) {
+  auto machine = MachineOf(R"(
+    type T3 = Tensor[(2, 2), float32]
+    entry "main" = F0 ("w", "x")
+    function F0 "main" params 2 result (T3, T3) {
+      r0: T3  r1, r2: T0  r3, r4, r5: T3  r6: (T3, T3)
+    code
+      call_kernel [r2], N0, [r1, r1, K0]
+      call_kernel [r3], N20, [r0!, r1!]
+      call_kernel [r4, r5], N21, [r3!, r2!]
+      make_cell r6, C0, [r4, r5]
+      return r6
+    }
+    cell C0 = tuple (T3, T3) (T3, T3)
+  )");
+  EXPECT_EQ(RunEntry(*machine, {Rows({1, 2, 3, 4}), Floats({1, 10})}),
+            "([[4f, 32f], [3f, 4f]], [[2f, 12f], [5f, 24f]])");
+  EXPECT_EQ(Calls(), "put at 0, mix 1, puts at 0, puts at 1");
+}
+
+TEST(PendingTest, TablesWithoutRoomAreCopied) {
+  auto machine = MachineOf(R"(
+    type T3 = Tensor[(?, 2), float32]
+    entry "main" = F0 ("t", "x")
+    function F0 "main" params 2 result T3 {
+      r0: T3  r1, r2: T0
+    code
+      call_kernel [r2], N0, [r1, r1, K0]
+      drop r1
+      call_kernel_dynamic [r0], N19, [r0!, r2]
+      call_kernel_dynamic [r0], N19, [r0!, r2]
+      call_kernel_dynamic [r0], N19, [r0!, r2]
+      call_kernel_dynamic [r0], N19, [r0!, r2!]
+      return r0
+    }
+  )");
+  EXPECT_EQ(RunEntry(*machine, {Rows(std::vector<float>(60, 3)), Floats({1, 10})}).substr(29 * 10),
+            " [3f, 3f], [2f, 20f], [2f, 20f], [2f, 20f], [2f, 20f]]");
+  // The copy of the caller's 30 rows has room for two.
+  EXPECT_EQ(Calls(), "mix 1, append at 0, append at 0, append at 1, append at 1");
+  EXPECT_EQ(RunEntry(*machine, {Rows({}), Floats({1, 10})}), "[[2f, 20f], [2f, 20f], [2f, 20f], [2f, 20f]]");
+}
+
+TEST(PendingTest, EveryAllocationOfUpdatesMayFail) {
+  std::vector<Value> args = {Rows({1, 2}), Rows({}), Floats({1, 10})};
+  bool ends = false;
+  for (int64_t n = 1; !ends; ++n) {
+    auto machine = MachineOf(kTables, {.fail_allocation = n});
+    auto result = machine->Invoke("main", args);
+    ends = result.ok();
+    EXPECT_EQ(machine->stats().leaked_objects, 0);
+    if (ends) break;
+    EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted) << result.status();
+    EXPECT_EQ(RunEntry(*machine, args), "([[1f, 2f], [2f, 20f], [3f, 30f]], [[3f, 30f], [4f, 40f]])") << n;
+    ASSERT_LT(n, 100);
+  }
+}
+
 // ---- matrices that a kernel arranges for a variant
 
 // Code that blends the rows in r0 to r3 by the matrix in a register.

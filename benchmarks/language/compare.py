@@ -80,6 +80,8 @@ class Ours:
         self.executable = f"{self.prefix}/main.rvm"
         entries = [option for entry in ("logits", "tokens", "beams") for option in ("--entry", entry)]
         relayvm.must(relayvm.COMPILER, "compile", f"{self.prefix}/main.relay", "-o", self.executable, *entries)
+        self.together = f"{self.prefix}/together.rvm"
+        relayvm.must(relayvm.COMPILER, "compile", f"{self.prefix}/main.relay", "-o", self.together, "--entry", "beams", "--batch")
 
     def run(self, entry, *arguments, repeat=2):
         return seconds_of(self.name, self.executable, "--entry", entry, "--repeat", repeat, "--out", f"{self.prefix}/out.npy", *arguments)
@@ -98,14 +100,17 @@ class Ours:
         seconds = [self.run_list(count) for count in (1, 1 + TOKENS)]
         return (seconds[1] - seconds[0]) / TOKENS
 
-    def run_list(self, count, entry="tokens", values="context"):
-        return seconds_of(self.name, self.executable, "--entry", entry, "--repeat", 3, f"@{self.prefix}/{values}.npy", count)
+    def run_list(self, count, entry="tokens", values="context", executable=None):
+        return seconds_of(self.name, executable or self.executable, "--entry", entry, "--repeat", 3, f"@{self.prefix}/{values}.npy", count)
 
-    def beam(self, length):
-        """A step of four hypotheses behind a prompt."""
+    def beams(self, length):
+        """A step of four hypotheses behind a prompt: one by one, and together."""
         np.save(f"{self.prefix}/tokens.npy", random_tokens(length, self.sizes.vocabulary).astype("int32"))
-        seconds = [self.run_list(count, "beams", "tokens") for count in (1, 1 + TOKENS)]
-        return (seconds[1] - seconds[0]) / TOKENS
+        steps = []
+        for executable in (self.executable, self.together):
+            seconds = [self.run_list(count, "beams", "tokens", executable) for count in (1, 1 + TOKENS)]
+            steps.append((seconds[1] - seconds[0]) / TOKENS)
+        return steps
 
 
 class Exported:
@@ -344,7 +349,7 @@ def table(folder):
     errors += [difference(model, llama, TOLERANCE_OF_LLAMA) for model, llama in zip(ours, llamas)]
     rows = [("token", length) for length in contexts] + [("prompt", length) for length in PROMPTS]
     least = {(kind, length, model.name): float("inf") for kind, length in rows for model in models}
-    beams = {(length, model.name): float("inf") for length in PROMPTS for model in ours}
+    beams = {(length, model.name): [float("inf")] * 2 for length in PROMPTS for model in ours}
     bandwidth, reader = 0, Reader(folder)
     for number in range(ROUNDS):
         print(f"language: round {number + 1} of {ROUNDS}", file=sys.stderr, flush=True)
@@ -354,7 +359,7 @@ def table(folder):
                 row = (kind, length, model.name)
                 least[row] = min(least[row], getattr(model, kind)(length))
         for length, model in itertools.product(PROMPTS, ours):
-            beams[length, model.name] = min(beams[length, model.name], model.beam(length))
+            beams[length, model.name] = [min(pair) for pair in zip(beams[length, model.name], model.beams(length))]
     names = [model.name for model in models]
     text = (f"A Llama of {sizes.count() / 1e6:.0f} million weights ({sizes.layers} layers, width {sizes.width}, {sizes.heads} heads, "
             f"{sizes.key_heads} of keys, {sizes.vocabulary} tokens), {threads()} thread{'s' if threads() > 1 else ''}; tokens per second. "
@@ -368,9 +373,12 @@ def table(folder):
         of_forms = ", ".join(f"{own / speed:.2f}" for own, speed in zip(speeds, speeds[last:]))
         shown = f"token behind {length}" if kind == "token" else f"prompt of {length}"
         text += f"| {shown} | {' | '.join(f'{speed:.4g}' for speed in speeds)} | {ratios} | {of_forms} |\n"
-    steps = "; ".join(f"{form} {' and '.join(f'{beams[length, model.name] * 1e3:.3g}' for length in PROMPTS)} "
-                      f"({beams[PROMPTS[-1], model.name] / beams[PROMPTS[0], model.name]:.2f})" for form, model in zip(FORMS, ours))
-    text += f"\nA step of 4 beams behind {' and '.join(map(str, PROMPTS))} tokens, in milliseconds: {steps}.\n"
+    text += f"\nA step of 4 beams behind {' and '.join(map(str, PROMPTS))} tokens, in milliseconds:"
+    for kind, how in enumerate(("one by one", "together (`--batch`)")):
+        steps = [[beams[length, model.name][kind] * 1e3 for length in PROMPTS] for model in ours]
+        text += f"\n{how}: " + "; ".join(f"{form} {' and '.join(f'{step:.3g}' for step in times)} ({times[-1] / times[0]:.2f})"
+                                        for form, times in zip(FORMS, steps))
+    text += ".\n"
     weight_bytes = 4 * (sizes.count() - sizes.vocabulary * sizes.width)  # a row of the table of embeddings is read
     limit = bandwidth / weight_bytes
     share = 1 / least["token", contexts[0], names[0]] / limit

@@ -37,11 +37,6 @@ using ir::Expr;
 
 using ConstantUses = absl::flat_hash_map<const void*, int>;
 
-const ir::Var* VarOf(const Expr* expr) {
-  const auto* use = DynCast<ir::VarExpr>(expr);
-  return use == nullptr ? nullptr : use->var;
-}
-
 // Minimum number of rows. Fewer are summed up by warps, which go on with what follows, as the gates of a recurrent
 // step.
 constexpr int64_t kMinRows = 16;

@@ -85,6 +85,11 @@ const Literal* ConstantOf(const Expr* expr) {
   return constant == nullptr ? nullptr : &constant->literal;
 }
 
+ir::Var* VarOf(const Expr* expr) {
+  const auto* use = DynCast<ir::VarExpr>(expr);
+  return use == nullptr ? nullptr : use->var;
+}
+
 ir::Module WithFunctions(const ir::Module& module, std::vector<ir::GlobalFunction> functions) {
   ir::Module result = module;
   result.functions = std::move(functions);

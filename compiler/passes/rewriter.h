@@ -27,6 +27,8 @@ std::vector<int64_t> AxesOf(const ir::Call& transpose);
 bool Broadcasts(const ops::OpDef& op);
 // Returns the value of a constant; null if `expr` is none.
 const Literal* ConstantOf(const ir::Expr* expr);
+// Returns the variable that `expr` is a use of; null if it is none.
+ir::Var* VarOf(const ir::Expr* expr);
 // Nodes in `expr`; where there are more than `limit`, some number above it.
 size_t CountNodes(const ir::Expr* expr, size_t limit);
 

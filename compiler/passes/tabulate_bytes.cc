@@ -43,11 +43,6 @@ bool IsByte(const ir::TensorType* type) {
          !type->dtype.dtype.is_bool();
 }
 
-ir::Var* VarOf(const Expr* expr) {
-  const auto* use = DynCast<ir::VarExpr>(expr);
-  return use == nullptr ? nullptr : use->var;
-}
-
 // Returns a constant of one element as a scalar.
 Literal ScalarOf(const Literal& literal) {
   auto owner = std::make_shared<const Literal>(literal);

@@ -45,7 +45,7 @@ int64_t HeaderBytes(const KernelInfo::TensorInfo& tensor) {
 bool MayWait(const KernelInfo& kernel) {
   bool gives_scalars =
       std::ranges::any_of(kernel.results, [](const KernelInfo::TensorInfo& result) { return result.scalar; });
-  return kernel.batch != nullptr || (kernel.desc->updates.empty() && !gives_scalars);
+  return kernel.batch != nullptr || !gives_scalars;
 }
 
 // Returns the size of a result, with its part of blocks.
@@ -54,7 +54,7 @@ int64_t ResultBytes(const KernelInfo& kernel, const KernelInfo::TensorInfo& resu
   bool has_block = kernel.batch != nullptr && kernel.is_static;
   // The header of a block is that of a tensor of one axis; each block has more than one row.
   if (has_block) return Plus(2 * header, Plus(Times(PendingCalls::kBlockGrowth, bytes), 64));
-  return Plus(header, RoundUp64(bytes));
+  return Plus(header, RoundUp64(result.grows ? GrownCapacity(bytes) : bytes));
 }
 
 // Returns the workspace of the variant, for as many calls as it makes at once.

@@ -330,8 +330,7 @@ Tensor* KernelCaller::MakeGrownResult(const KernelInfo::TensorInfo& result, cons
     if (moved_[m].param != static_cast<uint32_t>(result.begins_as) || tensor->object.count != 1 ||
         tensor->storage != TensorStorage::kInline)
       continue;
-    int64_t header = static_cast<std::byte*>(tensor->data) - reinterpret_cast<std::byte*>(tensor);
-    if (FitsGrown(tensor->block_bytes, header, dims.size(), bytes)) {
+    if (HasRoom(*tensor, tensor->data, dims.size(), bytes)) {
       moved_[m] = moved_[--num_moved_];
       std::copy(dims.begin(), dims.end(), tensor->dims_after_header());
       tensor->dims = tensor->dims_after_header();

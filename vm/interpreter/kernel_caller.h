@@ -129,10 +129,15 @@ class KernelCaller {
   // Notes a call that waits, and gives the next instruction; null: it has failed. Nothing: the call does not wait, and
   // its operands have their elements.
   std::optional<const uint16_t*> Defer(const Call& call, const uint16_t* pc, Slot* r);
-  bool Waits(const KernelInfo& kernel, uint32_t level) const;
+  bool Waits(const Call& call, uint32_t level, const Slot* r) const;
+  bool UpdatesMayWait(const Call& call, const Slot* r) const;
   // Returns the highest level of the calls that give the operands. `except`: a parameter that does not count.
   uint32_t PendingLevel(const Call& call, const Slot* r, std::optional<uint32_t> except) const;
-  Tensor* NewPendingResult(const Call& call, size_t index);
+  // These make a result of the call with the newest slots. Null: there is no memory, or the run is cancelled.
+  Tensor* NewPendingResult(const Call& call, size_t index, Slot* slots, const Slot* r);
+  // Makes a result that begins as a parameter: in its memory, if the call consumes it and nobody else has it, or else
+  // with a copy of its elements. REQUIRES: UpdatesMayWait.
+  Tensor* UpdatedResult(const Call& call, size_t index, Slot* slots, const Slot* r);
   bool NoteCall(const Call& call, const uint16_t* pc, uint32_t level, Slot* r);
   // Adds slots for a call, and writes its operands and symbols, without a count; HoldOperands takes one of each.
   Slot* NoteOperands(const Call& call, const Slot* r);
@@ -161,6 +166,11 @@ class KernelCaller {
   // Returns a tensor for a result that grows. Takes the memory of the parameter that it begins as, if the call consumes
   // it, nobody else has it, and it has room; else, if the parameter could have been taken, has room for more to come.
   Tensor* MakeGrownResult(const KernelInfo::TensorInfo& result, const ResultShape& shape);
+  // Returns whether a tensor, whose elements begin at `data`, has room for others.
+  static bool HasRoom(const Tensor& tensor, const void* data, size_t rank, int64_t bytes) {
+    return FitsGrown(tensor.block_bytes, static_cast<const std::byte*>(data) - reinterpret_cast<const std::byte*>(&tensor),
+                     rank, bytes);
+  }
   // Copies the elements with which a result begins, unless it has the memory of their parameter.
   bool BeginResult(const Call& call, size_t index, const Tensor& result, const Slot* r);
   void StoreScalars(const Call& call, Slot* r);

@@ -51,11 +51,27 @@ uint32_t KernelCaller::PendingLevel(const Call& call, const Slot* r, std::option
   return level;
 }
 
-// A call waits if that may make a batch, or if it must. Results that control reads at once, and parameters that are
-// updated in place, need the elements of all operands now.
-bool KernelCaller::Waits(const KernelInfo& kernel, uint32_t level) const {
-  if (pending_->VariantOf(kernel) != nullptr) return true;
-  return (level > 0 || defers_all_) && kernel.desc->updates.empty() && !HasScalarResults(kernel);
+// A call waits if that may make a batch, or if it must. Results that control reads at once need the elements of all
+// operands now.
+bool KernelCaller::Waits(const Call& call, uint32_t level, const Slot* r) const {
+  if (pending_->VariantOf(*call.kernel) != nullptr) return true;
+  return (level > 0 || defers_all_) && !HasScalarResults(*call.kernel) && UpdatesMayWait(call, r);
+}
+
+// The elements with which a result begins are there, or the result takes the memory in which they will be. Of two
+// results that begin as one parameter only one could have its memory.
+bool KernelCaller::UpdatesMayWait(const Call& call, const Slot* r) const {
+  const std::vector<KernelDesc::Update>& updates = call.kernel->desc->updates;
+  return std::ranges::all_of(updates, [&](const KernelDesc::Update& update) {
+    if (std::ranges::count(updates, update.param, &KernelDesc::Update::param) > 1) return false;
+    Tensor* operand = ArgTensor(call.args[update.param], r);
+    if (PendingOf(operand) == nullptr) return true;
+    if (!IsMovedArg(call.args[update.param]) || !pending_->MayTakeResult(operand)) return false;
+    const KernelInfo::TensorInfo& result = call.kernel->results[update.result];
+    ResultShape shape;
+    return !result.grows || (shape.Evaluate(result, symbols_) &&
+                             HasRoom(*operand, pending_->ElementsToCome(operand), shape.rank, shape.bytes));
+  });
 }
 
 std::optional<const uint16_t*> KernelCaller::Defer(const Call& call, const uint16_t* pc, Slot* r) {
@@ -63,7 +79,7 @@ std::optional<const uint16_t*> KernelCaller::Defer(const Call& call, const uint1
   if ((pending_->is_full() || pending_bytes_ > heap_.limit_bytes() / kShareOfLimit) && !RunPending()) return nullptr;
   const KernelInfo& kernel = *call.kernel;
   uint32_t level = PendingLevel(call, r, std::nullopt);
-  if (!Waits(kernel, level)) {
+  if (!Waits(call, level, r)) {
     if (!FetchArgs(call, r)) return nullptr;
     return std::nullopt;
   }
@@ -75,8 +91,9 @@ std::optional<const uint16_t*> KernelCaller::Defer(const Call& call, const uint1
   return call.args + call.num_args;
 }
 
-Tensor* KernelCaller::NewPendingResult(const Call& call, size_t index) {
+Tensor* KernelCaller::NewPendingResult(const Call& call, size_t index, Slot* slots, const Slot* r) {
   const KernelInfo::TensorInfo& result = call.kernel->results[index];
+  if (result.begins_as >= 0) return UpdatedResult(call, index, slots, r);
   Tensor* tensor = nullptr;
   // Machines that share a queue have heaps of their own, in which their results lie.
   if (call.kernel->is_static && call.kernel->batch != nullptr && waiter_ == nullptr) {
@@ -85,6 +102,30 @@ Tensor* KernelCaller::NewPendingResult(const Call& call, size_t index) {
     tensor = *row;
   }
   if (tensor == nullptr) tensor = call.kernel->is_static ? NewStaticResult(result) : MakeDynamicResult(call, index);
+  return tensor;
+}
+
+Tensor* KernelCaller::UpdatedResult(const Call& call, size_t index, Slot* slots, const Slot* r) {
+  const KernelInfo::TensorInfo& result = call.kernel->results[index];
+  const auto param = static_cast<uint32_t>(result.begins_as);
+  // The kernel reads what the result begins with; the call does not hold the operand.
+  const Slot slot = std::exchange(slots[param], Slot{0});
+  Tensor* operand = AsTensor(slot);
+  if (PendingOf(operand) != nullptr) pending_->TakeResult(operand);
+  buffers_[param] = ElementsOf(operand);
+  const bool is_consumed = IsMovedArg(call.args[param]) && operand->object.count < kImmortal;
+  if (is_consumed) moved_[num_moved_++] = {param, slot};
+  Tensor* tensor = nullptr;
+  if (call.kernel->is_static) {
+    tensor = NewStaticResult(result);
+  } else {
+    if (num_moved_ > 0) tensor = ReuseArg(result);
+    if (tensor == nullptr) tensor = MakeDynamicResult(call, index);
+  }
+  num_moved_ = 0;
+  if (tensor == nullptr || tensor == operand) return tensor;
+  if (!BeginResult(call, index, *tensor, r)) return nullptr;
+  if (is_consumed) heap_.Drop(slot);
   return tensor;
 }
 
@@ -105,7 +146,7 @@ bool KernelCaller::NoteCall(const Call& call, const uint16_t* pc, uint32_t level
   for (size_t i = 0; i < results; ++i) {
     if (kernel.results[i].scalar) continue;
     int64_t before = heap_.live_bytes();
-    Tensor* tensor = NewPendingResult(call, i);
+    Tensor* tensor = NewPendingResult(call, i, slots, r);
     if (tensor == nullptr) [[unlikely]] {
       pending_->Abandon();
       return error_.ok() ? Fail(OutOfMemory()) : false;
@@ -124,7 +165,7 @@ bool KernelCaller::NoteCall(const Call& call, const uint16_t* pc, uint32_t level
 
 Slot* KernelCaller::NoteOperands(const Call& call, const Slot* r) {
   const KernelInfo& kernel = *call.kernel;
-  num_moved_ = 0;  // no result takes the memory of an operand, which is read later
+  num_moved_ = 0;  // no result but one that updates it takes the memory of an operand, which is read later
   Slot* slots = pending_->NewSlots(kernel);
   for (uint32_t i = 0; i < call.num_args; ++i) {
     uint16_t arg = call.args[i];

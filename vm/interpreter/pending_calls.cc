@@ -80,6 +80,27 @@ std::optional<Tensor*> PendingCalls::NewRow(Heap& heap, size_t index, const Kern
   return row;
 }
 
+bool PendingCalls::MayTakeResult(const Tensor* tensor) const {
+  return tensor->object.tag != 0 && tensor->object.count == 2 &&
+         tensor->storage == TensorStorage::kInline && calls_[tensor->object.tag - 1].kernel->batch == nullptr;
+}
+
+std::pair<Slot*, Slot*> PendingCalls::SlotsOfResult(const Tensor* result) {
+  const Call& call = calls_[result->object.tag - 1];
+  const size_t results = call.kernel->results.size();
+  Slot* slot = SlotsOf(call) + call.kernel->params.size();
+  while (*slot != AsSlot(result)) ++slot;
+  return {slot, slot + results};
+}
+
+void PendingCalls::TakeResult(Tensor* result) {
+  const auto [slot, elements] = SlotsOfResult(result);
+  *slot = 0;
+  result->data = reinterpret_cast<void*>(*elements);
+  result->object.tag = 0;
+  --result->object.count;
+}
+
 void PendingCalls::SetResult(size_t index, Tensor* tensor) {
   Slot* results = SlotsOf(new_call_) + new_call_.kernel->params.size();
   results[index] = AsSlot(tensor);
@@ -394,9 +415,13 @@ std::byte* PendingCalls::RowOf(const Call& call, size_t index) {
   const KernelInfo& kernel = *call.kernel;
   Slot& slot = SlotsOf(call)[index];
   if (index < kernel.params.size()) {
-    // A link adds to what the chain has.
+    // A link adds to what the chain has, and an update reads what its result begins with.
     if (kernel.batch != nullptr && index == kernel.batch->accumulator && slot == 0)
       return RowOf(call, kernel.params.size());
+    if (slot == 0 && !kernel.params[index].scalar) {
+      auto result = std::ranges::find(kernel.results, static_cast<int32_t>(index), &KernelInfo::TensorInfo::begins_as);
+      return RowOf(call, kernel.params.size() + static_cast<size_t>(result - kernel.results.begin()));
+    }
     return kernel.params[index].scalar ? reinterpret_cast<std::byte*>(&slot)
                                        : static_cast<std::byte*>(ElementsOf(AsTensor(slot)));
   }
@@ -456,7 +481,7 @@ void PendingCalls::Finish(Call& call) {
   size_t params = kernel.params.size(), results = kernel.results.size();
   Heap& heap = call.caller->heap_;
   for (size_t i = 0; i < results; ++i) {
-    if (kernel.results[i].scalar) continue;
+    if (kernel.results[i].scalar || slots[params + i] == 0) continue;
     Tensor* tensor = AsTensor(slots[params + i]);
     tensor->data = reinterpret_cast<void*>(slots[params + results + i]);
     tensor->object.tag = 0;

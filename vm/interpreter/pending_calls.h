@@ -25,6 +25,7 @@
 #include <new>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "vm/link/link_info.h"
@@ -114,6 +115,15 @@ class PendingCalls {
     return result == nullptr ? 0 : calls_[result->object.tag - 1].level;
   }
 
+  // Returns whether `tensor` is the result of a call that waits, in memory of its own, and nobody has it but that call
+  // and one register: another call may update it in place.
+  bool MayTakeResult(const Tensor* tensor) const;
+  // Returns where the elements of such a result will be.
+  void* ElementsToCome(const Tensor* result) { return reinterpret_cast<void*>(*SlotsOfResult(result).second); }
+  // Gives such a result to its register, as if its elements were there. The call still writes them, and has no other
+  // part in it.
+  void TakeResult(Tensor* result);
+
   // Adds slots for a call, which the caller of this function writes before Note. They are, one behind the other: its
   // operands (a scalar, or a tensor, of which the call holds a count unless it is immortal), its results (tensors, of
   // which it holds a count), where their elements will be, and the values of the kernel's symbols.
@@ -196,6 +206,8 @@ class PendingCalls {
     void operator()(std::byte* memory) const { operator delete[](memory, std::align_val_t{64}); }
   };
 
+  // Returns the slots, of the call that gives `result`, with that tensor and with where its elements will be.
+  std::pair<Slot*, Slot*> SlotsOfResult(const Tensor* result);
   Slot* SlotsOf(const Call& call) { return slots_.data() + call.slots; }
   // Returns what equal shared operands have in common: their elements, if these are there; otherwise the tensor.
   static Slot KeyOfShared(const Call& call, const Slot* slots, uint32_t param);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -19,6 +20,19 @@ std::vector<std::string>& Ran() {
 std::string Calls() { return absl::StrJoin(Ran(), ", "); }
 
 namespace {
+
+// Results of kernels that update, by first use.
+std::vector<const void*>& Places() {
+  static std::vector<const void*> places;
+  return places;
+}
+
+void LogUpdate(const char* kernel, const void* result) {
+  std::vector<const void*>& places = Places();
+  const auto found = std::ranges::find(places, result);
+  Ran().push_back(absl::StrCat(kernel, " at ", found - places.begin()));
+  if (found == places.end()) places.push_back(result);
+}
 
 void Log(const char* kernel, int64_t rows) { Ran().push_back(absl::StrCat(kernel, " ", rows)); }
 
@@ -163,6 +177,32 @@ int32_t Double(void* const* buffers, const int64_t*, RvmKernelContext*) {
   return kRvmOk;
 }
 
+int32_t Append(void* const* buffers, const int64_t* dims, RvmKernelContext*) {
+  std::copy_n(static_cast<const float*>(buffers[1]), 2, static_cast<float*>(buffers[2]) + 2 * dims[0]);
+  LogUpdate("append", buffers[2]);
+  return kRvmOk;
+}
+
+// Adds x to a row of a matrix.
+void AddToRow(const void* matrix, const float* x, void* result, int64_t row) {
+  for (int64_t j = 2 * row; j < 2 * row + 2; ++j)
+    static_cast<float*>(result)[j] = static_cast<const float*>(matrix)[j] + x[j - 2 * row];
+}
+
+int32_t Put(void* const* buffers, const int64_t*, RvmKernelContext*) {
+  AddToRow(buffers[0], static_cast<const float*>(buffers[1]), buffers[2], 0);
+  LogUpdate("put", buffers[2]);
+  return kRvmOk;
+}
+
+int32_t Puts(void* const* buffers, const int64_t*, RvmKernelContext*) {
+  for (int64_t row : {0, 1}) {
+    AddToRow(buffers[0], static_cast<const float*>(buffers[1]), buffers[2 + row], row);
+    LogUpdate("puts", buffers[2 + row]);
+  }
+  return kRvmOk;
+}
+
 constexpr char kKernels[] = R"(
   file "p.relay"
   type T0 = Tensor[(2), float32]
@@ -200,6 +240,13 @@ constexpr char kKernels[] = R"(
   kernel N17 "blend_batch" "blend_batch" ("b") {
     param float32 ($0, 2) param float32 (2, 2) result float32 ($0, 2) workspace 0 }
   kernel N18 "double" "double" () { param float32 (2, 2) result float32 (2, 2) workspace 0 reuse 0 0 }
+  kernel N19 "append" "append" ("n") {
+    param float32 ($0, 2) param float32 (2) result float32 (($0 + 1), 2) workspace 0 update 0 0 }
+  kernel N20 "put" "put" () {
+    param float32 (2, 2) param float32 (2) result float32 (2, 2) workspace 0 update 0 0 }
+  kernel N21 "puts" "puts" () {
+    param float32 (2, 2) param float32 (2) result float32 (2, 2) result float32 (2, 2) workspace 0
+    update 0 0 update 1 0 }
   batch N0 N1 (2)
   batch N2 N3 (0)
   batch N6 N7 (1)
@@ -218,9 +265,11 @@ std::shared_ptr<const Program> LinkRowKernels(const std::string& functions) {
   auto program =
       Program::LinkWithKernels(*verified, {One<MixRows>, Many<MixRows>, Row, RowBatch, Total, Twice, Shift, ShiftBatch,
                                            One<ScoreRows>, Many<ScoreRows>, Round, Sum, Twice, One<AddRows>,
-                                           Many<AddRows>, Turn, One<BlendRows<false>>, Many<BlendRows<true>>, Double});
+                                           Many<AddRows>, Turn, One<BlendRows<false>>, Many<BlendRows<true>>, Double, Append, Put,
+                                           Puts});
   EXPECT_TRUE(program.ok()) << program.status();
   Ran().clear();
+  Places().clear();
   return *program;
 }
 

@@ -13,7 +13,11 @@
 //   N15 turn(w)      the transposed matrix
 //   N16 blend(x, w)  x w, of rows of 2                N17, its variant, which has w as N15 gives it; other sums
 //   N18 double(w)    2 w, in place of w if that may be
+//   N19 append(t, x) a table of rows, and behind them x; updates t
+//   N20 put(w, x)    w with x added to its first row; updates w
+//   N21 puts(w, x)   that, and w with x added to its second row; both update w
 //
+// Those that update are logged with the number of the memory of their result, by first use.
 // N15 fails if the first element is 13. Constants: K0 the unit matrix, K1 a table of three rows, K2 [5], K3 twice the
 // unit matrix, K4 [1, 2]. Types: T0 a row of 2, T1 a vector of any length, T2 a matrix of one row.
 #ifndef RVM_VM_TESTING_ROW_KERNELS_H_
