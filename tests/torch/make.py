@@ -289,6 +289,26 @@ def extents():
                        for sign, counts in ((1, [2, 0, 1]), (-1, [1, 0, 3]), (1, [2, 1, 1]))], (None, None, None)
 
 
+class Widths(nn.Module):
+    """Widths of borders and of parts, and shifts, along axes whose extents only the running model knows."""
+
+    def forward(self, x, counts):
+        pad, extent = nn.functional.pad, x.shape[0]
+        sizes = counts.tolist()
+        for size in sizes:
+            torch._check(size >= 0)
+        torch._check(sum(sizes) == 6)
+        first = torch.sym_ite(sizes[0] > 1, 3, 2)
+        return (pad(x, (0, 0, 0, -extent % 8)), pad(x, (1, 0, extent, 2), value=1.5), pad(x[None], (0, 0, -extent % 4, 1), mode="replicate"),
+                pad(x, (0, 0, 1, sizes[0]), value=-1.0), x.roll((2, -1), (0, 1)), x.roll(-9, 0), x.roll(4),
+                *torch.split(torch.arange(12.0).reshape(6, 2), sizes), x.sum() * first)
+
+
+@fixture
+def widths():
+    return Widths(), [(torch.randn(t, 3), torch.tensor(counts)) for t, counts in ((5, [1, 2, 3]), (2, [4, 1, 1]), (8, [2, 3, 1]))], ({0: T}, None)
+
+
 class Each(nn.Module):
     """Applies each of a list of functions."""
 

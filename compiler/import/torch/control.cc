@@ -141,6 +141,15 @@ Operands SymBinary(NodeContext& c) {
   return {c.Op(c.row().variant, {c.Cast(a, dtype), c.Cast(b, dtype)})};
 }
 
+// One of two numbers, by a condition.
+Operands SymIte(NodeContext& c) {
+  const Argument *condition = c.Positional(0), *first = c.Positional(1), *second = c.Positional(2);
+  if (second == nullptr) return {c.Fail("it has not three arguments")};
+  Operand a = c.In(*first), b = c.In(*second);
+  const DataType dtype = c.DTypeOf(a).is_float() || c.DTypeOf(b).is_float() ? kFloat64 : kInt64;
+  return {c.Where(c.Cast(c.In(*condition), kBool), c.Cast(a, dtype), c.Cast(b, dtype))};
+}
+
 Operands SymUnary(NodeContext& c) {
   const Argument* argument = c.Positional(0);
   if (argument == nullptr) return {c.Fail("it has no argument")};
@@ -196,6 +205,7 @@ constexpr OperatorRow kRows[] = {
     {"math.trunc", SymUnary, "int"},
     {"sym_float", SymUnary, "float"},
     {"sym_int", SymUnary, "int"},
+    {"sym_ite", SymIte},
     {"sym_max", SymBinary, "maximum"},
     {"sym_min", SymBinary, "minimum"},
     {"sym_not", SymUnary, "logical_not"},

@@ -194,6 +194,8 @@ Operands SumOfNumbers(NodeContext& c) {
 }
 
 constexpr OperatorRow kRows[] = {
+    {"_is_all_true", Reduce, "all"},
+    {"_is_any_true", Reduce, "any"},
     {"all", Reduce, "all"},
     {"amax", Reduce, "max"},
     {"amin", Reduce, "min"},

@@ -225,6 +225,18 @@ Operands Stack(NodeContext& c) {
 }
 
 // split: into parts of one extent, of which the last may be smaller, or of given ones.
+// Returns parts of an axis whose sizes are values.
+Operands SplitBy(NodeContext& c, Operand x, int64_t axis, const Operands& sizes) {
+  Operands parts;
+  Operand begin = c.Integer(0);
+  for (Operand size : sizes) {
+    if (c.failed() || size == nullptr) return {};
+    Operand end = c.Add(begin, c.Cast(c.Scalar(size), kInt64));
+    parts.push_back(Sliced(c, x, axis, std::exchange(begin, end), end, 1));
+  }
+  return parts;
+}
+
 Operands Split(NodeContext& c) {
   Operand x = c.In("self");
   int64_t axis = c.Axis(c.Int("dim", 0), c.RankOf(x));
@@ -234,7 +246,7 @@ Operands Split(NodeContext& c) {
   if (c.failed() || given == nullptr) return {c.failed() ? nullptr : c.Fail("its sizes are missing")};
   if (given->kind == ArgumentKind::kList) {
     std::optional<Dims> sizes = c.Extents(argument);
-    if (!sizes) return {c.Unsupported("sizes that only the running model knows")};
+    if (!sizes) return SplitBy(c, x, axis, c.List(argument));
     x = importing::CheckSizes(c, x, axis, *sizes);
     return c.failed() ? Operands() : PartsOf(c, x, axis, *sizes);
   }
@@ -317,12 +329,13 @@ Operands Roll(NodeContext& c) {
   }
   if (c.failed() || shifts.size() != axes.size()) return {c.failed() ? nullptr : c.Fail("`shifts` does not fit")};
   for (size_t i = 0; i < axes.size(); ++i) {
-    std::optional<int64_t> extent = c.ExtentOf(x, axes[i]).AsConst();
-    if (!extent) return {c.Unsupported("an extent that only the running model knows")};
-    if (*extent == 0) continue;
-    int64_t at = ((-shifts[i]) % *extent + *extent) % *extent;
-    if (at == 0) continue;
-    x = c.Concatenate({c.SliceAxis(x, axes[i], at, *extent), c.SliceAxis(x, axes[i], 0, at)}, axes[i]);
+    const Dim extent = c.ExtentOf(x, axes[i]);
+    if (shifts[i] == 0 || extent == Dim(0)) continue;
+    const Dim at = FloorMod(shifts[i] < 0 ? Dim(-shifts[i]) : extent - shifts[i], extent);
+    if (at == Dim(0)) continue;
+    const Dims dims_before = c.DimsOf(x);
+    const Operands parts = {c.SliceAxis(x, axes[i], at, extent), c.SliceAxis(x, axes[i], Dim(0), at)};
+    x = c.emit().OpAs(dims_before, "concatenate", {c.emit().Tuple(parts)}, {{"axis", axes[i]}});
   }
   return {is_flat ? c.Reshape(x, dims) : x};
 }
@@ -350,20 +363,41 @@ Operands Diagonal(NodeContext& c) {
 // constant_pad_nd, pad, and those of reflections and edges: pairs of widths, the last axis first.
 Operands Pad(NodeContext& c) {
   Operand x = c.In("self");
-  std::vector<int64_t> pads = c.Ints(c.Has("padding") ? "padding" : "pad");
+  const char* argument = c.Has("padding") ? "padding" : "pad";
+  const Argument* pads = c.Find(argument);
   std::string mode = c.row().variant.empty() ? c.Text("mode", "constant") : std::string(c.row().variant);
   if (mode == "replicate") mode = "edge";
   if (mode == "circular") mode = "wrap";
-  size_t rank = static_cast<size_t>(c.RankOf(x));
-  if (c.failed() || pads.size() % 2 != 0 || pads.size() > 2 * rank) {
+  const auto rank = static_cast<size_t>(c.RankOf(x));
+  const size_t count = pads == nullptr || pads->kind != ArgumentKind::kList ? 1 : pads->list.size();
+  if (c.failed() || count % 2 != 0 || count > 2 * rank) {
     return {c.failed() ? nullptr : c.Fail("its widths do not fit its input")};
   }
-  ir::AttrValue::List widths(rank, ir::AttrValue::List{0, 0});
-  for (size_t i = 0; i < pads.size() / 2; ++i) {
-    widths[rank - 1 - i] = ir::AttrValue::List{pads[2 * i], pads[2 * i + 1]};
+  // Returns them with the first axis first: 0 for those without widths.
+  auto in_order = [&](const auto& given, auto none) {
+    std::vector<decltype(none)> widths(2 * rank, none);
+    for (size_t i = 0; i < count; ++i) widths[2 * (rank - 1 - i / 2) + i % 2] = given[i];
+    return widths;
+  };
+  const Operand value = c.Has("value") ? c.Cast(c.In("value"), c.DTypeOf(x)) : c.Number(0, x);
+  const std::optional<Dims> extents = c.Extents(argument);
+  if (extents && std::ranges::all_of(*extents, &Dim::is_const)) {
+    ir::AttrValue::List widths(rank);
+    const std::vector<int64_t> all = in_order(c.Ints(argument), int64_t{0});
+    for (size_t axis = 0; axis < rank; ++axis) widths[axis] = ir::AttrValue::List{all[2 * axis], all[2 * axis + 1]};
+    return {c.Op("nn.pad", {x, value}, {{"pad_width", widths}, {"pad_mode", mode}})};
   }
-  Operand value = c.Has("value") ? c.Cast(c.In("value"), c.DTypeOf(x)) : c.Number(0, x);
-  return {c.Op("nn.pad", {x, value}, {{"pad_width", widths}, {"pad_mode", mode}})};
+  Operand matrix;
+  if (extents) {
+    const std::vector<Dim> all = in_order(*extents, Dim(0));
+    matrix = c.emit().FromDims(Dims(all.begin(), all.end()));
+  } else {
+    Operands all = in_order(c.List(argument), c.Integer(0));
+    for (Operand& width : all) width = c.Cast(width, kInt64);
+    matrix = c.Op("stack", {c.emit().Tuple(all)}, {{"axis", 0}});
+  }
+  if (c.failed()) return {};
+  return {c.Op("dyn.nn.pad", {x, c.Reshape(matrix, {c.RankOf(x), 2}), value}, {{"pad_mode", mode}})};
 }
 
 Operands PixelShuffle(NodeContext& c) {
