@@ -10,6 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "vm/interpreter/pending_calls.h"
+#include "vm/link/link_info.h"
 #include "vm/machine.h"
 #include "vm/testing/program_builder.h"
 #include "vm/testing/row_kernels.h"
@@ -284,6 +286,19 @@ TEST(PendingTest, RowsThatAreTooLongRunAlone) {
   auto result = machine->Invoke("main", std::vector<Value>{Floats(values), Floats(values)});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(Calls(), "shift 1, shift 1");
+}
+
+TEST(PendingTest, LongRowsRunTogetherIfTheyShareMore) {
+  BatchVariant variant;
+  variant.has_same_bits = true;
+  auto rows = [&](size_t bytes, size_t shared) {
+    return PendingCalls::RowsThatFit(variant, {.bytes = bytes, .shared = shared, .tensors = 3});
+  };
+  EXPECT_EQ(rows(1000, 1 << 30), 261);
+  EXPECT_EQ(rows(128'000, 1 << 20), 2);
+  EXPECT_EQ(rows(128'000, 14'000'000), 16);
+  EXPECT_EQ(rows(1'000'000, 100'000'000), 4);
+  EXPECT_LT(rows(5'000'000, 1'000'000'000), 2);
 }
 
 // A sum of n products of rows, of which each needs the one before, through a chain of calls.

@@ -61,15 +61,17 @@ int64_t ResultBytes(const KernelInfo& kernel, const KernelInfo::TensorInfo& resu
 int64_t VariantWorkspace(const LinkInfo& link, const KernelInfo& kernel, Symbols symbols) {
   const BatchVariant& batch = *kernel.batch;
   const KernelInfo& variant = link.kernels[batch.variant.value];
-  int64_t row = 0;
+  int64_t row = 0, shared = 0;
   for (uint32_t p = 0; p < kernel.params.size(); ++p) {
-    if (!batch.IsShared(p)) row = Plus(row, ElementBytes(kernel.params[p], symbols));
+    int64_t& sum = batch.IsShared(p) ? shared : row;
+    sum = Plus(sum, ElementBytes(kernel.params[p], symbols));
   }
   for (const KernelInfo::TensorInfo& result : kernel.results) {
     if (!batch.accumulator) row = Plus(row, ElementBytes(result, symbols));
   }
-  size_t tensors = kernel.params.size() + kernel.results.size();
-  size_t fit = PendingCalls::RowsThatFit(batch, static_cast<size_t>(row), tensors);
+  size_t fit = PendingCalls::RowsThatFit(batch, {.bytes = static_cast<size_t>(row),
+                                                 .shared = static_cast<size_t>(shared),
+                                                 .tensors = kernel.params.size() + kernel.results.size()});
   auto count = static_cast<int64_t>(std::min<size_t>(fit, PendingCalls::kMaxCalls));
   std::vector<int64_t> values(variant.desc->num_symbols);
   for (const KernelInfo::Bind& bind : variant.binds) {

@@ -263,10 +263,12 @@ size_t PendingCalls::NextCount(const BatchVariant& variant, size_t first, size_t
   return variant.accumulator ? std::min(limit, batch_.size() - first) : NextRows(first, limit);
 }
 
-size_t PendingCalls::RowsThatFit(const BatchVariant& variant, size_t bytes, size_t tensors) {
-  size_t ends = 64 * tensors;  // each block begins at a multiple of 64 bytes
-  size_t room = variant.has_same_bits ? kStagingOfSameBits : kStagingBytes;
-  return bytes == 0 || room < ends ? 1 : (room - ends) / bytes;
+size_t PendingCalls::RowsThatFit(const BatchVariant& variant, const CallSize& size) {
+  const size_t ends = 64 * size.tensors;  // each block begins at a multiple of 64 bytes
+  auto fit = [&](size_t room) { return size.bytes == 0 || room < ends ? 1 : (room - ends) / size.bytes; };
+  const size_t usual = fit(variant.has_same_bits ? kStagingOfSameBits : kStagingBytes);
+  if (usual >= kMinRowsOfMuchShared || size.bytes > size.shared / kMuchShared) return usual;
+  return std::max(usual, std::min(kMinRowsOfMuchShared, fit(kMaxStagingBytes)));
 }
 
 size_t PendingCalls::SizeRows(const Call& call) {
@@ -274,25 +276,30 @@ size_t PendingCalls::SizeRows(const Call& call) {
   const BatchVariant& variant = *kernel.batch;
   const Slot* slots = SlotsOf(call);
   rows_.clear();
-  size_t bytes = 0;
+  CallSize size;
   auto add = [&](const KernelInfo::TensorInfo& info, Slot slot, bool is_shared) {
-    int64_t row = is_shared ? 0 : info.scalar ? info.dtype.bytes() : ElementBytes(*AsTensor(slot));
-    rows_.push_back({row, nullptr});
-    bytes += static_cast<size_t>(row);
+    const int64_t bytes = info.scalar ? info.dtype.bytes() : ElementBytes(*AsTensor(slot));
+    rows_.push_back({is_shared ? 0 : bytes, nullptr});
+    (is_shared ? size.shared : size.bytes) += static_cast<size_t>(bytes);
   };
   for (uint32_t p = 0; p < kernel.params.size(); ++p) {
-    add(kernel.params[p], slots[p], variant.IsShared(p));
+    // The accumulator of a link is its result.
+    const Slot slot = slots[p] == 0 && p == variant.accumulator ? slots[kernel.params.size()] : slots[p];
+    add(kernel.params[p], slot, variant.IsShared(p));
   }
   for (size_t i = 0; i < kernel.results.size(); ++i) {
     add(kernel.results[i], slots[kernel.params.size() + i], variant.accumulator.has_value());
   }
-  size_t fit = RowsThatFit(variant, bytes, rows_.size());
-  if (fit < 2) return 1;
-  if (staging_ == nullptr) {
-    staging_.reset(new (std::align_val_t{64}, std::nothrow) std::byte[kStagingBytes]);
+  size.tensors = rows_.size();
+  const size_t rows = RowsThatFit(variant, size);
+  if (rows < 2) return 1;
+  const size_t needed = std::max(kStagingBytes, rows * size.bytes + 64 * size.tensors);
+  if (needed > staging_bytes_) {
+    staging_.reset(new (std::align_val_t{64}, std::nothrow) std::byte[needed]);
+    staging_bytes_ = staging_ == nullptr ? 0 : needed;
     if (staging_ == nullptr) return 1;
   }
-  return fit;
+  return rows;
 }
 
 bool PendingCalls::BindVariant(const KernelInfo& variant, const Call& call, int64_t count, KernelCaller& runner) {

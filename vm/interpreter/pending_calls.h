@@ -89,9 +89,14 @@ class PendingCalls {
   // Maximum number of matrices that one kernel has arranged at a time, for variants that read panels.
   static constexpr size_t kMaxPanels = 4;
 
-  // Returns how many calls a variant makes at once; fewer than 2: none. `bytes`: of the rows of a call, without what
-  // calls share. `tensors`: the number of its parameters and results.
-  static size_t RowsThatFit(const BatchVariant& variant, size_t bytes, size_t tensors);
+  // Sizes of a call.
+  struct CallSize {
+    size_t bytes = 0;    // of its rows, without what calls share
+    size_t shared = 0;   // bytes of that
+    size_t tensors = 0;  // the number of its parameters and results
+  };
+  // Returns how many calls a variant makes at once; fewer than 2: none.
+  static size_t RowsThatFit(const BatchVariant& variant, const CallSize& size);
 
   // `kernels`: of the linked program; outlive the queue. `is_for_one_run`: no other run shares the queue.
   PendingCalls(std::span<const KernelInfo> kernels, bool is_for_one_run);
@@ -157,8 +162,10 @@ class PendingCalls {
   static constexpr uint32_t kNone = ~uint32_t{0};
   static constexpr size_t kTableSize = 2 * kMaxCalls;
   // Bytes for rows that are copied together: a variant runs on as many rows as fit. Those that arrange their operands
-  // first, which is as much work for a few rows, have more.
+  // first, which is as much work for a few rows, have more. Some rows fit always which are much smaller than what they
+  // share, as logits are beside the weights that they are made with: to copy them costs less than to read that again.
   static constexpr size_t kStagingBytes = 1 << 20, kStagingOfSameBits = 1 << 18;
+  static constexpr size_t kMinRowsOfMuchShared = 16, kMuchShared = 16, kMaxStagingBytes = 4 << 20;
   // Sizes of blocks grow from the first to the last by a factor; shorter runs of rows are copied.
   static constexpr int64_t kFirstBlockRows = 4, kBlockRows = 64;
   static constexpr int64_t kBlockBytes = 1 << 18;
@@ -267,6 +274,7 @@ class PendingCalls {
   std::vector<Rows> rows_;       // of its parameters, then of its results
   std::vector<Panels> panels_;   // while the queue runs
   std::unique_ptr<std::byte[], AlignedDelete> staging_;
+  size_t staging_bytes_ = 0;
   PendingStats stats_;
 };
 
