@@ -1,4 +1,4 @@
-"""Random programs that append to tensors and keep some of them: the values of a model in numpy, at each level."""
+"""Random programs that append to tensors and keep some of them: the values of a model in numpy, at each level and in batches."""
 
 import os
 import random
@@ -8,18 +8,20 @@ import numpy as np
 
 import relayvm
 
-PROGRAMS = 40
+PROGRAMS = relayvm.long_or(1000, 60)
 STEPS = 12
 # The type of a tensor, one row of it, and the axis along which rows are joined.
 LAYOUTS = (("(?, 3)", (1, 3), 0), ("(2, ?, 8)", (2, 1, 8), 1), ("(1, 2, ?, 9)", (1, 2, 1, 9), 2))
 
 
 class Maker:
-    """Makes a program of variables that each are a tensor of rows, and computes what they hold."""
+    """Makes a program of variables that each are a tensor of rows, and computes what they hold. `waits`: each row needs a product, which
+    waits for others of its kind in a program with variants for batches."""
 
-    def __init__(self, seed, layout):
+    def __init__(self, seed, layout, waits=False):
         self.dice = random.Random(seed)
         dims, self.row, self.axis = layout
+        self.waits = waits
         self.type = f"Tensor[{dims}, int32]"
         self.lines, self.values, self.references = [], {}, {}
 
@@ -30,7 +32,8 @@ class Maker:
         return name
 
     def full(self, number):
-        return f"full({number}, shape={list(self.row)}, dtype=\"int32\")"
+        row = f"full({number}, shape={list(self.row)}, dtype=\"int32\")"
+        return f"@late({row}, %zeros)" if self.waits else row
 
     def joined(self, *parts):
         return np.concatenate([part if isinstance(part, np.ndarray) else np.full(self.row, part) for part in parts], axis=self.axis)
@@ -53,7 +56,7 @@ class Maker:
             self.add(f"concatenate(({name}, {other}), axis={self.axis})", self.joined(value, self.values[other]))
         elif kind == 4:
             count = dice.randrange(1, 40)
-            self.add(f"@grow({name}, 0, {count})", self.joined(value, *range(count)))
+            self.add(f"@grow({name}, 0, {count}, %zeros)", self.joined(value, *range(count)))
         elif kind == 5 and self.axis == 0:
             changed = value.copy()
             changed[len(value) - 1] = number
@@ -77,10 +80,15 @@ class Maker:
         results = kept + [f"!{reference}" for reference in self.references]
         values = [self.values[name] for name in kept] + list(self.references.values())
         body = "\n  ".join(self.lines + [f"({', '.join(results)})"])
-        return f"""def @grow(%a: {self.type}, %i: int32, %n: int32) -> {self.type} {{
-  if (%i == %n) {{ %a }} else {{ @grow(concatenate((%a, {self.full("%i")}), axis={self.axis}), %i + 1, %n) }}
+        zeros, row = "Tensor[(1, 128), float32]", f"Tensor[{tuple(self.row)}, int32]"
+        return f"""def @late(%row: {row}, %zeros: {zeros}) -> {row} {{
+  let %zero = max(nn.dense(%zeros, full(0.5f, shape=[128, 128])), axis=[1], keepdims=True);
+  %row + reshape(cast(%zero, dtype="int32"), newshape={[1] * len(self.row)})
 }}
-def @main() {{
+def @grow(%a: {self.type}, %i: int32, %n: int32, %zeros: {zeros}) -> {self.type} {{
+  if (%i == %n) {{ %a }} else {{ @grow(concatenate((%a, {self.full("%i")}), axis={self.axis}), %i + 1, %n, %zeros) }}
+}}
+def @main(%zeros: {zeros}) {{
   {body}
 }}
 """, values
@@ -90,14 +98,17 @@ class Appends(relayvm.TestCase):
     def test_random_programs(self):
         wrong = []
         with tempfile.TemporaryDirectory() as folder:
+            np.save(os.path.join(folder, "zeros.npy"), np.zeros((1, 128), "f4"))
+            zeros = f"@{folder}/zeros.npy"
             for seed in range(PROGRAMS):
-                text, values = Maker(seed, LAYOUTS[seed % 5 % 3]).program()
+                waits = seed % 2 == 1
+                text, values = Maker(seed, LAYOUTS[seed % 5 % 3], waits).program()
                 source = os.path.join(folder, f"{seed}.relay")
                 with open(source, "w", encoding="utf-8") as file:
                     file.write(text)
                 level = seed % 4
                 target = ("--target", "portable") if seed % 3 == 0 else ()
-                done = relayvm.run(relayvm.COMPILER, "run", source, f"-O{level}", *target)
+                done = relayvm.run(relayvm.COMPILER, "run", source, zeros, f"-O{level}", *target, *(("--batch",) if waits else ()))
                 if done.returncode != 0:
                     wrong.append(f"{seed} at level {level}: {done.stderr[-300:]}")
                     continue

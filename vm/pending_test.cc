@@ -10,8 +10,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "vm/interpreter/pending_calls.h"
-#include "vm/link/link_info.h"
 #include "vm/machine.h"
 #include "vm/testing/program_builder.h"
 #include "vm/testing/row_kernels.h"
@@ -286,19 +284,6 @@ TEST(PendingTest, RowsThatAreTooLongRunAlone) {
   auto result = machine->Invoke("main", std::vector<Value>{Floats(values), Floats(values)});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(Calls(), "shift 1, shift 1");
-}
-
-TEST(PendingTest, LongRowsRunTogetherIfTheyShareMore) {
-  BatchVariant variant;
-  variant.has_same_bits = true;
-  auto rows = [&](size_t bytes, size_t shared) {
-    return PendingCalls::RowsThatFit(variant, {.bytes = bytes, .shared = shared, .tensors = 3});
-  };
-  EXPECT_EQ(rows(1000, 1 << 30), 261);
-  EXPECT_EQ(rows(128'000, 1 << 20), 2);
-  EXPECT_EQ(rows(128'000, 14'000'000), 16);
-  EXPECT_EQ(rows(1'000'000, 100'000'000), 4);
-  EXPECT_LT(rows(5'000'000, 1'000'000'000), 2);
 }
 
 // A sum of n products of rows, of which each needs the one before, through a chain of calls.
@@ -605,8 +590,7 @@ Value Rows(const std::vector<float>& elements) {
 TEST(PendingTest, UpdatesWait) {
   auto machine = MachineOf(kTables);
   std::vector<Value> args = {Rows({1, 2}), Rows({}), Floats({1, 10})};
-  EXPECT_EQ(RunEntry(*machine, args),
-            "([[1f, 2f], [2f, 20f], [3f, 30f]], [[3f, 30f], [4f, 40f]])");
+  EXPECT_EQ(RunEntry(*machine, args), "([[1f, 2f], [2f, 20f], [3f, 30f]], [[3f, 30f], [4f, 40f]])");
   // A table of the caller has no room: its first copy has, for one more.
   EXPECT_EQ(Calls(), "mix 1, mix 1, append at 0, append at 1, mix 2, append at 0, append at 1");
 }

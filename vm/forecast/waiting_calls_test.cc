@@ -1,6 +1,7 @@
 // The forecast of calls that wait, beside what runs take.
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,6 +11,8 @@
 
 #include "serialization/verifier.h"
 #include "vm/forecast/memory_forecast.h"
+#include "vm/interpreter/pending_calls.h"
+#include "vm/link/link_info.h"
 #include "vm/machine.h"
 #include "vm/testing/program_builder.h"
 #include "vm/testing/row_kernels.h"
@@ -70,6 +73,19 @@ TEST(WaitingCallsTest, CallsOfStaticShapes) {
   EXPECT_GT(peak, forecast.peak_bytes + bound / 16);
   EXPECT_LE(peak, forecast.peak_bytes + bound);
   EXPECT_EQ(ForecastOf(*program, 1, /*has_variants=*/false).waiting_calls, 0);
+}
+
+TEST(WaitingCallsTest, LongRowsRunTogetherIfTheyShareMore) {
+  BatchVariant variant;
+  variant.has_same_bits = true;
+  auto rows = [&](size_t bytes, size_t shared) {
+    return PendingCalls::RowsThatFit(variant, {.bytes = bytes, .shared = shared, .tensors = 3});
+  };
+  EXPECT_EQ(rows(1000, 1 << 30), 261);
+  EXPECT_EQ(rows(128'000, 1 << 20), 2);
+  EXPECT_EQ(rows(128'000, 14'000'000), 16);
+  EXPECT_EQ(rows(1'000'000, 100'000'000), 4);
+  EXPECT_LT(rows(5'000'000, 1'000'000'000), 2);
 }
 
 TEST(WaitingCallsTest, ArrangedMatrices) {

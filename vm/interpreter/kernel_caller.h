@@ -168,8 +168,8 @@ class KernelCaller {
   Tensor* MakeGrownResult(const KernelInfo::TensorInfo& result, const ResultShape& shape);
   // Returns whether a tensor, whose elements begin at `data`, has room for others.
   static bool HasRoom(const Tensor& tensor, const void* data, size_t rank, int64_t bytes) {
-    return FitsGrown(tensor.block_bytes, static_cast<const std::byte*>(data) - reinterpret_cast<const std::byte*>(&tensor),
-                     rank, bytes);
+    return FitsGrown(tensor.block_bytes,
+                     static_cast<const std::byte*>(data) - reinterpret_cast<const std::byte*>(&tensor), rank, bytes);
   }
   // Copies the elements with which a result begins, unless it has the memory of their parameter.
   bool BeginResult(const Call& call, size_t index, const Tensor& result, const Slot* r);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "vm/interpreter/dispatch.h"
 #include "vm/interpreter/kernel_caller.h"

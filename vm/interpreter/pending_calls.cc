@@ -81,8 +81,8 @@ std::optional<Tensor*> PendingCalls::NewRow(Heap& heap, size_t index, const Kern
 }
 
 bool PendingCalls::MayTakeResult(const Tensor* tensor) const {
-  return tensor->object.tag != 0 && tensor->object.count == 2 &&
-         tensor->storage == TensorStorage::kInline && calls_[tensor->object.tag - 1].kernel->batch == nullptr;
+  return tensor->object.tag != 0 && tensor->object.count == 2 && tensor->storage == TensorStorage::kInline &&
+         calls_[tensor->object.tag - 1].kernel->batch == nullptr;
 }
 
 std::pair<Slot*, Slot*> PendingCalls::SlotsOfResult(const Tensor* result) {

@@ -262,11 +262,11 @@ std::shared_ptr<const Program> LinkRowKernels(const std::string& functions) {
   EXPECT_TRUE(executable.ok()) << executable.status();
   auto verified = Verify(*std::move(executable));
   EXPECT_TRUE(verified.ok()) << verified.status();
-  auto program =
-      Program::LinkWithKernels(*verified, {One<MixRows>, Many<MixRows>, Row, RowBatch, Total, Twice, Shift, ShiftBatch,
-                                           One<ScoreRows>, Many<ScoreRows>, Round, Sum, Twice, One<AddRows>,
-                                           Many<AddRows>, Turn, One<BlendRows<false>>, Many<BlendRows<true>>, Double, Append, Put,
-                                           Puts});
+  auto program = Program::LinkWithKernels(
+      *verified,
+      {One<MixRows>,          Many<MixRows>,         Row,    RowBatch, Total, Twice,        Shift,         ShiftBatch,
+       One<ScoreRows>,        Many<ScoreRows>,       Round,  Sum,      Twice, One<AddRows>, Many<AddRows>, Turn,
+       One<BlendRows<false>>, Many<BlendRows<true>>, Double, Append,   Put,   Puts});
   EXPECT_TRUE(program.ok()) << program.status();
   Ran().clear();
   Places().clear();
