@@ -22,6 +22,7 @@ BEAMS = ((2, 0.0, False), (2, 1.0, True), (3, 0.6, False), (3, 2.0, True), (4, 1
          (5, 1.0, False), (5, 2.0, True))
 BEAM_PROMPT, BEAM_LIMIT = 5, 12
 TARGETS = [["--target", target, f"-O{level}"] for target in ("host", "portable") for level in range(4)]
+TARGETS.append(["--batch"])  # the hypotheses of a beam together
 
 # READ has %cache and %tokens and gives the next cache and logits; the loops are the same for all models.
 PROGRAM = """IMPORTS
@@ -167,8 +168,8 @@ class ExportedDecoders(language_models_test.Case):
             np.testing.assert_allclose([float(score) for score, _ in found], expected[f"scores{i}"], rtol=1e-4, atol=1e-4)
 
     def test_models(self):
-        """All at all levels, native and portable, with --long; else two of them."""
-        usual = [(CASES[8], TARGETS[2]), (CASES[10], TARGETS[4])]
+        """All at all levels, native and portable, and in batches, with --long; else three of them."""
+        usual = [(CASES[8], TARGETS[2]), (CASES[10], TARGETS[4]), (CASES[2], TARGETS[-1])]
         for (family, model, parts), options in relayvm.long_or(list(itertools.product(CASES, TARGETS)), usual):
             with self.subTest(model, options=options):
                 program = self.program_of(model, parts)

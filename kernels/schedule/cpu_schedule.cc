@@ -9,6 +9,7 @@
 
 #include "kernels/schedule/axis_ranges.h"
 #include "kernels/schedule/bordered_images.h"
+#include "kernels/schedule/depth_blocks.h"
 #include "kernels/schedule/factor_copies.h"
 #include "kernels/schedule/few_rows.h"
 #include "kernels/schedule/loop_order.h"

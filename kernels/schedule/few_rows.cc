@@ -29,13 +29,6 @@ constexpr int64_t kMaxRowsOfDots = 16;
 constexpr int64_t kMinColumnsOfDots = 8;
 // Maximum number of vectors of the depth of products whose number of rows is not known.
 constexpr int64_t kMaxDepthVectors = 32;
-// Rows of a nest that runs in blocks of the depth: each tile of them has code of its own.
-constexpr int64_t kMaxRowsOfDepthBlocks = 16;
-// Bytes of the sums of all units of a nest that runs in blocks of the depth: they are on the stack.
-constexpr int64_t kMaxBytesOfSums = 16 * 1024;
-// Bytes of the vector factor in a block of the depth, which stays in the first-level cache for all units, and the least
-// positions of a block. A nest with fewer than kMinDepthBlocks blocks does without them.
-constexpr int64_t kBytesOfDepthBlock = 16 * 1024, kMinDepthBlock = 8, kMinDepthBlocks = 4;
 
 // Returns whether the factor is an element of a tensor, and the next one along the depth is its neighbour.
 bool RunsAlong(const Target& target, const Expr& factor, const IndexVar& depth) {
@@ -193,35 +186,6 @@ std::optional<Tile> PlanDots(const Schedule& schedule, const LoopNest& nest) {
     return tile;
   }
   return std::nullopt;
-}
-
-void PlanDepthBlocks(const Schedule& schedule, LoopNest& nest) {
-  Tile& tile = *nest.tile;
-  const ExprNode& sum = *nest.reduction();
-  const bool is_plain = tile.access == Tile::Access::kInPlace && sum.dtype.is_float() && sum.axes.size() == 1 &&
-                        tile.column_stride == 1 && !tile.few && !tile.window && !tile.shared_by_column &&
-                        !tile.transposed_store && !tile.matrices && tile.depth_step == 1 && tile.segments == 0 &&
-                        tile.panels_at_once == 1 && tile.inner.empty() && !tile.outer.empty();
-  if (!is_plain || schedule.sum_order.is_fixed) return;
-  const Dim rows = tile.row ? nest.axes[*tile.row].extent : Dim(1);
-  if (!rows.is_const() || rows.constant() < 1 || rows.constant() > kMaxRowsOfDepthBlocks) return;
-  const Expr& place = tile.vector->operands[0];
-  const std::optional<int64_t> apart = te::Stride(place, sum.axes[0].id);
-  if (!apart || *apart <= 0) return;
-  int64_t units = 1;
-  for (size_t axis : tile.outer) {
-    const Dim& extent = nest.axes[axis].extent;
-    std::optional<int64_t> stride = te::Stride(place, nest.axes[axis].id);
-    if (!stride || *stride < 0 || !extent.is_const() || *stride * extent.constant() > *apart) return;
-    units *= extent.constant();
-  }
-  const Dim& columns = nest.axes[tile.column].extent;
-  if (!columns.is_const()) return;
-  units *= (columns.constant() + tile.panel() - 1) / tile.panel();
-  if (units * rows.constant() * tile.panel() * sum.dtype.bytes() > kMaxBytesOfSums) return;
-  const int64_t block = std::max<int64_t>(kBytesOfDepthBlock / (*apart * tile.vector.dtype().bytes()), kMinDepthBlock);
-  if (sum.axes[0].extent.is_const() && sum.axes[0].extent.constant() < kMinDepthBlocks * block) return;
-  tile.depth_block = block;
 }
 
 void PlanFewRows(const Target& target, LoopNest& nest) {

@@ -29,11 +29,6 @@ std::optional<Tile> PlanDots(const Schedule& schedule, const LoopNest& nest);
 // Decides whether the tile of the nest takes calls with few rows apart, and sets Tile::few.
 void PlanFewRows(const Target& target, LoopNest& nest);
 
-// Decides whether the nest, which has a tile of few rows, runs in blocks of the depth, and sets Tile::depth_block: a
-// product of attention with values whose tokens lie one behind the other, each with all heads, then reads memory from
-// its beginning to its end.
-void PlanDepthBlocks(const Schedule& schedule, LoopNest& nest);
-
 // Drops copies that no nest reads any more, and limits those that only tiles with more rows read.
 void LimitCopies(const Schedule& schedule, std::vector<LoopNest>& nests);
 

@@ -82,12 +82,6 @@ constexpr int64_t kMinProductsOfMatrices = 64 * 1024;
 // Chains of additions that one row of a tile has at least, if their number is fixed: as many as their latency.
 constexpr int64_t kChainsOfRow = 4;
 
-// Bytes of a part of a panel that stays in the second-level cache. With fewer such parts, or fewer tiles of rows that
-// read them, sums in memory do not pay.
-constexpr int64_t kBytesOfPanelPart = 256 * 1024;
-constexpr int64_t kMinPanelParts = 3;
-constexpr int64_t kMinTilesOfPanelPart = 3;
-
 // Returns whether evaluating `e` where it is not needed could read out of bounds: code for it has branches.
 bool HasBranches(const Expr& e) {
   for (const ExprNode* node : te::Postorder({e})) {
@@ -582,21 +576,6 @@ class TilePlanner {
     return segments;
   }
 
-  // See Tile::depth_block, with panels.
-  int64_t DepthBlock(const Tile& tile) const {
-    const bool is_plain = tile.access == Tile::Access::kPanels && reduce_.dtype.is_float() && tile.sources.empty() &&
-                          tile.row && !tile.transposed_store && tile.depth_step == 1 && tile.panels_at_once == 1;
-    if (!is_plain || schedule_.sum_order.is_fixed) return 0;
-    const Dim& rows = nest_.axes[*tile.row].extent;
-    if (rows.is_const() && rows.constant() < kMinTilesOfPanelPart * tile.rows) return 0;
-    const std::optional<int64_t> depth = Depth().AsConst();
-    if (!depth || *depth == 0) return 0;
-    const int64_t outermost = reduce_.axes[0].extent.constant();
-    const int64_t bytes = *depth / outermost * tile.panel() * ElementBytes(tile);
-    const int64_t block = std::max<int64_t>(kBytesOfPanelPart / bytes, 1);
-    return outermost < kMinPanelParts * block ? 0 : block;
-  }
-
   void ChooseSize(Tile& tile) const {
     const Dim& columns = nest_.axes[tile.column].extent;
     Dim rows = tile.row ? nest_.axes[*tile.row].extent : Dim(1);
@@ -687,7 +666,6 @@ class TilePlanner {
     tile.masked = is_masked(tile.vectors);
     tile.overlaps = has_overlaps && !tile.is_packed() && fits(tile.vectors) && !divides(tile.vectors);
     tile.panels_at_once = PanelsAtOnce(tile, by_row);
-    tile.depth_block = DepthBlock(tile);
   }
 
   const Schedule& schedule_;

@@ -267,8 +267,8 @@ size_t PendingCalls::RowsThatFit(const BatchVariant& variant, const CallSize& si
   const size_t ends = 64 * size.tensors;  // each block begins at a multiple of 64 bytes
   auto fit = [&](size_t room) { return size.bytes == 0 || room < ends ? 1 : (room - ends) / size.bytes; };
   const size_t usual = fit(variant.has_same_bits ? kStagingOfSameBits : kStagingBytes);
-  if (usual >= kMinRowsOfMuchShared || size.bytes > size.shared / kMuchShared) return usual;
-  return std::max(usual, std::min(kMinRowsOfMuchShared, fit(kMaxStagingBytes)));
+  if (usual >= kMinRows || size.bytes > size.shared / kMinSharedByRow) return usual;
+  return std::max(usual, std::min(kMinRows, fit(kMaxStagingBytes)));
 }
 
 size_t PendingCalls::SizeRows(const Call& call) {
