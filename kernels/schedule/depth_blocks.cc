@@ -76,8 +76,8 @@ int64_t BlockOfPanels(const LoopNest& nest) {
 
 void PlanDepthBlocks(const Schedule& schedule, LoopNest& nest) {
   Tile& tile = *nest.tile;
-  const bool is_plain = nest.reduction()->dtype.is_float() && !tile.transposed_store && tile.depth_step == 1 &&
-                        tile.panels_at_once == 1;
+  const bool is_plain =
+      nest.reduction()->dtype.is_float() && !tile.transposed_store && tile.depth_step == 1 && tile.panels_at_once == 1;
   if (!is_plain || schedule.sum_order.is_fixed) return;
   if (tile.access == Tile::Access::kInPlace) tile.depth_block = BlockInPlace(nest);
   if (tile.access == Tile::Access::kPanels) tile.depth_block = BlockOfPanels(nest);

@@ -164,8 +164,8 @@ class PendingCalls {
   // Bytes for rows that are copied together: a variant runs on as many rows as fit. Those that arrange their operands
   // first, which is as much work for a few rows, have more.
   static constexpr size_t kStagingBytes = 1 << 20, kStagingOfSameBits = 1 << 18;
-  // Rows that fit in any case, up to kMaxStagingBytes, if calls share kMinSharedByRow times as much as one row has. Logits
-  // are such rows: to copy them takes less time than to read again the weights that they are made with.
+  // Rows that fit in any case, up to kMaxStagingBytes, if calls share kMinSharedByRow times as much as one row has.
+  // Logits are such rows: to copy them takes less time than to read again the weights that they are made with.
   static constexpr size_t kMinRows = 16, kMinSharedByRow = 16, kMaxStagingBytes = 4 << 20;
   // Sizes of blocks grow from the first to the last by a factor; shorter runs of rows are copied.
   static constexpr int64_t kFirstBlockRows = 4, kBlockRows = 64;
