@@ -43,9 +43,8 @@ int64_t HeaderBytes(const KernelInfo::TensorInfo& tensor) {
 
 // Returns whether calls of the kernel may wait: KernelCaller::Waits.
 bool MayWait(const KernelInfo& kernel) {
-  bool gives_scalars =
-      std::ranges::any_of(kernel.results, [](const KernelInfo::TensorInfo& result) { return result.scalar; });
-  return kernel.batch != nullptr || !gives_scalars;
+  return kernel.batch != nullptr ||
+         std::ranges::none_of(kernel.results, [](const KernelInfo::TensorInfo& result) { return result.scalar; });
 }
 
 // Returns the size of a result, with its part of blocks.

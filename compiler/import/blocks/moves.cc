@@ -56,6 +56,17 @@ Operands PartsOf(Steps& c, Operand x, int64_t axis, const Dims& sizes) {
   return parts;
 }
 
+Operands PartsOf(Steps& c, Operand x, int64_t axis, Operand sizes, int64_t count) {
+  Operands parts;
+  Operand begin = c.emit().Vector({{0}}), one = c.emit().Vector({{1}});
+  for (int64_t i = 0; i < count; ++i) {
+    Operand end = c.Add(begin, c.SliceAxis(sizes, 0, i, i + 1));
+    parts.push_back(c.Op("dyn.strided_slice", {x, begin, end, one}, {{"axes", ir::IntList({{axis}})}}));
+    begin = end;
+  }
+  return parts;
+}
+
 ir::AttrValue::List PadWidths(std::span<const int64_t> widths) {
   ir::AttrValue::List pairs;
   for (size_t i = 0; i + 1 < widths.size(); i += 2) pairs.emplace_back(ir::IntList(widths.subspan(i, 2)));

@@ -24,6 +24,8 @@ std::optional<Dims> TargetShape(Steps& c, const Dims& from, Dims to, bool copies
 inline constexpr int64_t kMaxParts = 65536;
 // Returns the parts of `sizes` extents that x has along an axis, one behind the other.
 Operands PartsOf(Steps& c, Operand x, int64_t axis, const Dims& sizes);
+// Returns `count` parts whose sizes are the elements of an int64 vector.
+Operands PartsOf(Steps& c, Operand x, int64_t axis, Operand sizes, int64_t count);
 
 // Returns the attribute `pad_width` for the widths before and after each axis in turn.
 ir::AttrValue::List PadWidths(std::span<const int64_t> widths);

@@ -45,12 +45,13 @@ Operand PadBy(Steps& c, Operand x, double value, const Dims& widths) {
   return PadWith(c, x, c.Number(value, x), widths);
 }
 
-Operand PadWith(Steps& c, Operand x, Operand value, const Dims& widths) {
+Operand PadWith(Steps& c, Operand x, Operand value, const Dims& widths, std::string_view mode) {
+  const std::string pad_mode(mode);
   if (std::optional<Shape> known = StaticShape(widths)) {
-    return c.Op("nn.pad", {x, value}, {{"pad_width", PadWidths(*known)}});
+    return c.Op("nn.pad", {x, value}, {{"pad_width", PadWidths(*known)}, {"pad_mode", pad_mode}});
   }
   Operand matrix = c.Reshape(c.emit().FromDims(widths), {c.RankOf(x), 2});
-  return c.Op("dyn.nn.pad", {x, matrix, value}, {{"pad_mode", "constant"}});
+  return c.Op("dyn.nn.pad", {x, matrix, value}, {{"pad_mode", pad_mode}});
 }
 
 Operand GatherWindows(Steps& c, Operand x, const Dims& kernel, const Windows& windows, bool turns) {

@@ -39,8 +39,8 @@ Operand ConvolveGathered(Steps& c, Operand x, Operand weight, const Windows& win
 Operand GatherWindows(Steps& c, Operand x, const Dims& kernel, const Windows& windows, bool turns = false);
 // Returns x with a border, `widths` before and after each of its axes in turn.
 Operand PadBy(Steps& c, Operand x, double value, const Dims& widths);
-// Returns the same with a scalar of the dtype of x.
-Operand PadWith(Steps& c, Operand x, Operand value, const Dims& widths);
+// Returns the same with a scalar of the dtype of x. `mode`: that of `nn.pad`.
+Operand PadWith(Steps& c, Operand x, Operand value, const Dims& widths, std::string_view mode = "constant");
 // Returns the matmul of matrices, batches of them, or vectors, as numpy has it. `out_dtype` as in Convolve.
 Operand MatrixProduct(Steps& c, Operand a, Operand b, std::string_view out_dtype = "");
 

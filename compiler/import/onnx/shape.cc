@@ -143,16 +143,7 @@ Operands SplitBySizes(NodeContext& c, Operand x, int64_t axis, Operand sizes, in
     sizes = c.Op("check_extent", {sizes, c.Integer(count)},
                  {{"axis", 0}, {"what", "the sizes of a split, and its outputs"}});
   }
-  x = CheckSizes(c, x, axis, sizes);
-  Operands parts;
-  Operand begin = c.emit().Vector({{0}}), one = c.emit().Vector({{1}});
-  for (int64_t i = 0; i < count; ++i) {
-    Operand size = c.SliceAxis(sizes, 0, i, i + 1);
-    Operand end = c.Add(begin, size);
-    parts.push_back(c.Op("dyn.strided_slice", {x, begin, end, one}, {{"axes", ir::IntList({{axis}})}}));
-    begin = end;
-  }
-  return parts;
+  return PartsOf(c, CheckSizes(c, x, axis, sizes), axis, sizes, count);
 }
 
 Operands Split(NodeContext& c) {

@@ -130,23 +130,28 @@ Operands Rank(NodeContext& c) { return {c.Integer(c.RankOf(c.In("self")))}; }
 
 Operands SymNumel(NodeContext& c) { return {c.NumElements(c.In("self"))}; }
 
+// Returns the dtype of a number that is made of two.
+DataType NumberDType(NodeContext& c, Operand a, Operand b) {
+  return c.DTypeOf(a).is_float() || c.DTypeOf(b).is_float() ? kFloat64 : kInt64;
+}
+
 Operands SymBinary(NodeContext& c) {
   const Argument *first = c.Positional(0), *second = c.Positional(1);
   if (first == nullptr || second == nullptr) return {c.Fail("it has not two arguments")};
   Operand a = c.In(*first), b = c.In(*second);
   bool divides = c.row().variant == "divide";
-  DataType dtype = divides || c.DTypeOf(a).is_float() || c.DTypeOf(b).is_float() ? kFloat64 : kInt64;
+  DataType dtype = divides ? kFloat64 : NumberDType(c, a, b);
   bool is_logical = c.row().variant.starts_with("logical");
   if (is_logical) dtype = kBool;
   return {c.Op(c.row().variant, {c.Cast(a, dtype), c.Cast(b, dtype)})};
 }
 
-// One of two numbers, by a condition.
+// Returns one of two numbers, by a condition.
 Operands SymIte(NodeContext& c) {
   const Argument *condition = c.Positional(0), *first = c.Positional(1), *second = c.Positional(2);
   if (second == nullptr) return {c.Fail("it has not three arguments")};
   Operand a = c.In(*first), b = c.In(*second);
-  const DataType dtype = c.DTypeOf(a).is_float() || c.DTypeOf(b).is_float() ? kFloat64 : kInt64;
+  const DataType dtype = NumberDType(c, a, b);
   return {c.Where(c.Cast(c.In(*condition), kBool), c.Cast(a, dtype), c.Cast(b, dtype))};
 }
 

@@ -225,18 +225,6 @@ Operands Stack(NodeContext& c) {
 }
 
 // split: into parts of one extent, of which the last may be smaller, or of given ones.
-// Returns parts of an axis whose sizes are values.
-Operands SplitBy(NodeContext& c, Operand x, int64_t axis, const Operands& sizes) {
-  Operands parts;
-  Operand begin = c.Integer(0);
-  for (Operand size : sizes) {
-    if (c.failed() || size == nullptr) return {};
-    Operand end = c.Add(begin, c.Cast(c.Scalar(size), kInt64));
-    parts.push_back(Sliced(c, x, axis, std::exchange(begin, end), end, 1));
-  }
-  return parts;
-}
-
 Operands Split(NodeContext& c) {
   Operand x = c.In("self");
   int64_t axis = c.Axis(c.Int("dim", 0), c.RankOf(x));
@@ -246,7 +234,12 @@ Operands Split(NodeContext& c) {
   if (c.failed() || given == nullptr) return {c.failed() ? nullptr : c.Fail("its sizes are missing")};
   if (given->kind == ArgumentKind::kList) {
     std::optional<Dims> sizes = c.Extents(argument);
-    if (!sizes) return SplitBy(c, x, axis, c.List(argument));
+    if (!sizes) {
+      Operand values = c.Vector(argument);
+      if (c.failed()) return {};
+      x = importing::CheckSizes(c, x, axis, values);
+      return PartsOf(c, x, axis, values, static_cast<int64_t>(given->list.size()));
+    }
     x = importing::CheckSizes(c, x, axis, *sizes);
     return c.failed() ? Operands() : PartsOf(c, x, axis, *sizes);
   }
@@ -333,9 +326,8 @@ Operands Roll(NodeContext& c) {
     if (shifts[i] == 0 || extent == Dim(0)) continue;
     const Dim at = FloorMod(shifts[i] < 0 ? Dim(-shifts[i]) : extent - shifts[i], extent);
     if (at == Dim(0)) continue;
-    const Dims dims_before = c.DimsOf(x);
     const Operands parts = {c.SliceAxis(x, axes[i], at, extent), c.SliceAxis(x, axes[i], Dim(0), at)};
-    x = c.emit().OpAs(dims_before, "concatenate", {c.emit().Tuple(parts)}, {{"axis", axes[i]}});
+    x = c.emit().OpAs(c.DimsOf(x), "concatenate", {c.emit().Tuple(parts)}, {{"axis", axes[i]}});
   }
   return {is_flat ? c.Reshape(x, dims) : x};
 }
@@ -373,31 +365,19 @@ Operands Pad(NodeContext& c) {
   if (c.failed() || count % 2 != 0 || count > 2 * rank) {
     return {c.failed() ? nullptr : c.Fail("its widths do not fit its input")};
   }
-  // Returns them with the first axis first: 0 for those without widths.
-  auto in_order = [&](const auto& given, auto none) {
-    std::vector<decltype(none)> widths(2 * rank, none);
-    for (size_t i = 0; i < count; ++i) widths[2 * (rank - 1 - i / 2) + i % 2] = given[i];
-    return widths;
-  };
+  auto place = [&](size_t i) { return 2 * (rank - 1 - i / 2) + i % 2; };
   const Operand value = c.Has("value") ? c.Cast(c.In("value"), c.DTypeOf(x)) : c.Number(0, x);
-  const std::optional<Dims> extents = c.Extents(argument);
-  if (extents && std::ranges::all_of(*extents, &Dim::is_const)) {
-    ir::AttrValue::List widths(rank);
-    const std::vector<int64_t> all = in_order(c.Ints(argument), int64_t{0});
-    for (size_t axis = 0; axis < rank; ++axis) widths[axis] = ir::AttrValue::List{all[2 * axis], all[2 * axis + 1]};
-    return {c.Op("nn.pad", {x, value}, {{"pad_width", widths}, {"pad_mode", mode}})};
+  if (const std::optional<Dims> extents = c.Extents(argument)) {
+    Dims widths(2 * rank, Dim(0));
+    for (size_t i = 0; i < count; ++i) widths[place(i)] = (*extents)[i];
+    return {importing::PadWith(c, x, value, widths, mode)};
   }
-  Operand matrix;
-  if (extents) {
-    const std::vector<Dim> all = in_order(*extents, Dim(0));
-    matrix = c.emit().FromDims(Dims(all.begin(), all.end()));
-  } else {
-    Operands all = in_order(c.List(argument), c.Integer(0));
-    for (Operand& width : all) width = c.Cast(width, kInt64);
-    matrix = c.Op("stack", {c.emit().Tuple(all)}, {{"axis", 0}});
-  }
+  Operands widths(2 * rank, c.Integer(0));
+  const Operands values = c.List(argument);
   if (c.failed()) return {};
-  return {c.Op("dyn.nn.pad", {x, c.Reshape(matrix, {c.RankOf(x), 2}), value}, {{"pad_mode", mode}})};
+  for (size_t i = 0; i < count; ++i) widths[place(i)] = c.Cast(values[i], kInt64);
+  const Operand matrix = c.Reshape(c.Op("stack", {c.emit().Tuple(widths)}, {{"axis", 0}}), {c.RankOf(x), 2});
+  return {c.Op("dyn.nn.pad", {x, matrix, value}, {{"pad_mode", mode}})};
 }
 
 Operands PixelShuffle(NodeContext& c) {
