@@ -5,8 +5,10 @@
 #ifndef RVM_KERNELS_SCHEDULE_LOOP_NEST_H_
 #define RVM_KERNELS_SCHEDULE_LOOP_NEST_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -82,6 +84,7 @@ struct LoopNest {
   te::Expr store_offset;           // where each tensor is written at a position
   std::vector<NestTensor> tensors;
   NestForm form = NestForm::kPositions;
+  size_t row_axes = 1;  // of a nest that runs with others row by row (row_groups.h): its first axes, which count rows
   int64_t column_block = 0;        // kColumns: positions whose accumulators are in memory; 0: all steps are unrolled
   int64_t rows_at_once = 1;        // kColumns in blocks: rows folded per iteration, with the accumulators in registers
   std::optional<Windows> windows;  // kWindows: how tensors[0] is computed; the others are its epilogue
@@ -116,6 +119,10 @@ struct LoopNest {
   // null.
   te::Tensor product;
 
+  // Returns the axes that count the rows of the nest.
+  std::span<const te::IndexVar> RowAxes() const { return std::span(axes).first(std::min(row_axes, axes.size())); }
+  // Returns whether the last of these is the row axis of tiles.
+  bool HasTilesOfRows() const { return tile && tile->row && *tile->row + 1 == row_axes; }
   // Returns the reduction at the root of tensors[0]; null if there is none.
   const te::ExprNode* reduction() const {
     const te::Expr& value = tensors[0].value;

@@ -9,6 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
+#include "kernels/schedule/matrix_groups.h"
+#include "kernels/schedule/merge_axes.h"
 #include "kernels/schedule/row_teams.h"
 #include "kernels/te/expr_pool.h"
 
@@ -29,19 +32,11 @@ constexpr int64_t kStackBytes =
 
 constexpr int64_t kMinTiledRows = 16;
 
+// Rows of unknown size that nests between tiles take at once.
+constexpr int64_t kUnknownRowsBetween = 4;
+
 // Maximum number of elements of a row that a single block of a GPU works on.
 constexpr int64_t kMaxBlockElements = 8192;
-
-// Elements of one row of the tensor, where the axis counts its rows; nullopt if it does not.
-std::optional<Dim> RowSize(const Tensor& tensor, const IndexVar& axis) {
-  Dim rows = 1;
-  for (size_t i = 0; i < tensor.rank(); ++i) {
-    rows = rows * tensor.dims()[i];
-    if (CompareDims(rows, axis.extent) != DimEquality::kEqual) continue;
-    return NumElements(std::span(tensor.dims()).subspan(i + 1));
-  }
-  return std::nullopt;
-}
 
 // Returns false if another axis than the first one stores farther apart.
 bool StoresByRows(const LoopNest& nest) {
@@ -54,7 +49,7 @@ bool StoresByRows(const LoopNest& nest) {
 bool MayShareRows(const LoopNest& nest) {
   const Tensor& first = nest.tensors[0].tensor;
   if (nest.axes.empty() || first->self || nest.update || !StoresByRows(nest)) return false;
-  if (first->is_ordered && RowSize(first, nest.axes[0]) != te::OrderedRowSize(first)) return false;
+  if (first->is_ordered && RowSize(first, nest.axes[0].extent) != te::OrderedRowSize(first)) return false;
   // Tiles whose outermost loop is the first axis, as of a depthwise convolution, run behind the nest that pads their
   // image. A group is divided among threads by rows, so there must be enough of them.
   if (nest.form == NestForm::kTiles) {
@@ -73,7 +68,12 @@ class Grouper {
 
   void Run() {
     for (size_t n = 0; n < schedule_.nests.size(); ++n) {
-      bool joins = n > 0 && !schedule_.groups.back().team && Joins(schedule_.groups.back(), n);
+      if (!schedule_.target.has_blocks && TakesMatrices(n)) {
+        n += schedule_.groups.back().count - 1;
+        continue;
+      }
+      bool joins = n > 0 && !schedule_.groups.back().team && !schedule_.groups.back().matrices &&
+                   Joins(schedule_.groups.back(), n);
       if (joins) {
         ++schedule_.groups.back().count;
       } else if (schedule_.target.has_blocks && TakesTeam(n, GroupFrom(n).count, schedule_.nests.size())) {
@@ -84,7 +84,9 @@ class Grouper {
     }
     if (schedule_.target.has_blocks) return DivideAmongBlocks();
     for (NestGroup& group : schedule_.groups) {
-      if (group.count > 1) Finish(group);
+      if (group.count == 1) continue;
+      group.matrices ? PlanMatrixBlocks(group) : PlanBlocks(group);
+      FindLocals(group);
     }
   }
 
@@ -100,11 +102,14 @@ class Grouper {
     return false;
   }
 
-  bool ReadBy(const LoopNest& reader, const Tensor& tensor) const {
-    for (const ExprNode* node : te::Postorder(ReadExpressions(reader))) {
-      if (node->kind == ExprKind::kRead && node->tensor.get() == tensor.get()) return true;
-    }
-    return false;
+  // Adds the group that nest `n`, a matmul, begins. Returns false if there is none at `n`.
+  bool TakesMatrices(size_t n) {
+    // Nests that are moved in front of the matmul come first: they may be groups of their own.
+    const bool may_move = moved_.insert(nest(n).tensors[0].tensor.get()).second;
+    std::optional<NestGroup> group = TakeMatrixGroup(schedule_, n, may_move);
+    if (group && group->first > n) return TakesMatrices(n);
+    if (group) schedule_.groups.push_back(*std::move(group));
+    return group.has_value();
   }
 
   // Returns whether nest `n` needs only the rows so far of what the group computes, and shares data of many elements
@@ -121,11 +126,11 @@ class Grouper {
       bool own = std::any_of(next.tensors.begin(), next.tensors.end(),
                              [&](const NestTensor& t) { return t.tensor.get() == node->tensor.get(); });
       if (own) continue;
-      bool in_row = IsInRow(*schedule_.pool, node->operands[0], node->tensor, axis);
+      bool in_row = IsInRow(*schedule_.pool, node->operands[0], node->tensor, {&axis, 1});
       bool written = WrittenBy(group, node->tensor);
       if (written && !in_row) return false;
-      bool many = RowSize(node->tensor, axis) != Dim(1);
-      for (size_t k = group.first; in_row && many && k < n; ++k) shares |= written || ReadBy(nest(k), node->tensor);
+      bool many = RowSize(node->tensor, axis.extent) != Dim(1);
+      for (size_t k = group.first; in_row && many && k < n; ++k) shares |= written || Reads(nest(k), node->tensor);
     }
     return shares;
   }
@@ -186,59 +191,124 @@ class Grouper {
     return reduces;
   }
 
-  // The size of blocks, and what is needed nowhere else.
-  void Finish(NestGroup& group) {
-    const IndexVar& axis = nest(group.first).axes[0];
+  // Decides the size of blocks.
+  void PlanBlocks(NestGroup& group) {
+    const Dim& rows = nest(group.first).axes[0].extent;
+    group.rows = RowsAtOnce(group.first, group.first + group.count, rows, 1);
+    group.blocks = FloorDiv(rows + (group.rows - 1), group.rows);
+  }
+
+  // Decides how many rows nests between tiles take at once.
+  void PlanMatrixBlocks(NestGroup& group) {
+    const size_t end = group.first + group.count;
+    const Dim rows = te::NumPositions(nest(group.first).RowAxes());
+    size_t first = group.first;
+    while (first < end && nest(first).HasTilesOfRows()) ++first;
+    group.matrices->rows_between = std::min(RowsAtOnce(first, end, rows, kUnknownRowsBetween), group.rows);
+    const Dim matrices = te::NumPositions(nest(group.first).RowAxes().first(nest(group.first).row_axes - 1));
+    group.blocks = matrices * FloorDiv(group.matrices->rows + (group.rows - 1), group.rows);
+    group.strips = Min(group.blocks, NestGroup::kMaxStrips);
+    for (size_t n = group.first; n < end; ++n) {
+      if (std::optional<Tile>& tile = schedule_.nests[n].tile) tile->row_parts = 1, tile->group_rows = group.rows;
+    }
+  }
+
+  // Returns how many rows nests [first, end), of so many rows, take at once; `unknown` of rows whose size is not known.
+  int64_t RowsAtOnce(size_t first, size_t end, const Dim& rows, int64_t unknown) const {
     int64_t row_bytes = 1;
-    bool known = true;
+    bool is_known = true;
     auto count = [&](const Tensor& tensor) {
-      std::optional<Dim> size = RowSize(tensor, axis);
+      std::optional<Dim> size = RowSize(tensor, rows);
       if (!size) return;
-      known &= size->is_const();
-      if (known) row_bytes = std::max(row_bytes, size->constant() * tensor.dtype().bytes());
+      is_known &= size->is_const();
+      if (is_known) row_bytes = std::max(row_bytes, size->constant() * tensor.dtype().bytes());
     };
-    for (size_t n = group.first; n < group.first + group.count; ++n) {
+    for (size_t n = first; n < end; ++n) {
       for (const ExprNode* node : te::Postorder(ReadExpressions(nest(n)))) {
         if (node->kind == ExprKind::kRead) count(node->tensor);
       }
       for (const NestTensor& t : nest(n).tensors) count(t.tensor);
     }
-    group.rows = known ? std::clamp<int64_t>(kBlockBytes / row_bytes, 1, 64) : 1;
+    return is_known ? std::clamp<int64_t>(kBlockBytes / row_bytes, 1, 64) : unknown;
+  }
+
+  // Finds the tensors that nothing behind the group reads: it keeps the rows at hand of them.
+  void FindLocals(NestGroup& group) {
+    const Dim rows = te::NumPositions(nest(group.first).RowAxes());
     int64_t left = kStackBytes;
     for (size_t n = group.first; n < group.first + group.count; ++n) {
       for (const NestTensor& t : nest(n).tensors) {
-        std::optional<Dim> size = RowSize(t.tensor, axis);
-        if (!t.stored || schedule_.buffers.contains(t.tensor.get()) || !size || !size->is_const()) continue;
-        bool is_shared = false;
-        for (size_t k = group.first + group.count; k < schedule_.nests.size(); ++k) {
-          is_shared |= ReadBy(nest(k), t.tensor) || (nest(k).tile && nest(k).tile->panels.get() == t.tensor.get());
+        std::optional<Dim> size = RowSize(t.tensor, rows);
+        if (!t.stored || schedule_.buffers.contains(t.tensor.get()) || !size) continue;
+        size_t last = n;
+        for (size_t k = n; k < schedule_.nests.size(); ++k) {
+          if (Reads(nest(k), t.tensor)) last = k;
         }
         // An image inside its border.
-        is_shared |= WrittenBy({.first = 0, .count = group.first}, t.tensor);
-        int64_t bytes = (group.rows * size->constant() * t.tensor.dtype().bytes() + 63) / 64 * 64;
-        if (is_shared || bytes > left) continue;
-        left -= bytes;
-        group.local.push_back({t.tensor, size->constant()});
+        const bool is_shared = WrittenBy({.first = 0, .count = group.first}, t.tensor);
+        if (is_shared || last >= group.first + group.count) continue;
+        NestGroup::Local local = {t.tensor, *size, group.rows, true, last};
+        if (group.matrices && IsBetweenTiles(n, last)) local.rows = group.matrices->rows_between;
+        const Dim bytes = FloorDiv(*size * (local.rows * t.tensor.dtype().bytes()) + 63, 64) * 64;
+        local.is_on_stack = bytes.is_const() && bytes.constant() <= left;
+        if (local.is_on_stack) left -= bytes.constant();
+        if (!local.is_on_stack) group.strips = Min(group.blocks, NestGroup::kMaxStrips);
+        group.local.push_back(std::move(local));
       }
     }
   }
 
+  // Returns whether no nest of [first, last] has tiles of rows.
+  bool IsBetweenTiles(size_t first, size_t last) const {
+    return std::none_of(schedule_.nests.begin() + static_cast<std::ptrdiff_t>(first),
+                        schedule_.nests.begin() + static_cast<std::ptrdiff_t>(last) + 1,
+                        [](const LoopNest& nest) { return nest.HasTilesOfRows(); });
+  }
+
   Schedule& schedule_;
+  absl::flat_hash_set<const te::TensorNode*> moved_;  // products of which TakesMatrices has been asked
 };
 
 }  // namespace
 
-bool IsInRow(ExprPool& pool, const Expr& offset, const Tensor& tensor, const IndexVar& axis) {
-  std::optional<Dim> size = RowSize(tensor, axis);
+std::optional<Dim> RowSize(const Tensor& tensor, const Dim& rows) {
+  Dim first = 1;
+  for (size_t i = 0; i < tensor.rank(); ++i) {
+    first = first * tensor.dims()[i];
+    if (CompareDims(first, rows) != DimEquality::kEqual) continue;
+    return NumElements(std::span(tensor.dims()).subspan(i + 1));
+  }
+  return std::nullopt;
+}
+
+bool IsInRow(ExprPool& pool, const Expr& offset, const Tensor& tensor, std::span<const IndexVar> axes) {
+  if (axes.empty()) return false;
+  Expr in_one = offset;
+  IndexVar axis = axes.back();
+  for (size_t i = axes.size() - 1; i-- > 0;) {
+    IndexVar merged = pool.Fresh(axes[i].extent * axis.extent, "row");
+    std::optional<te::Rewrite> rewrite = MergeOfAxes(pool, axes[i], axis, merged, {in_one});
+    if (!rewrite) return false;
+    in_one = pool.Copy(in_one, *rewrite);
+    axis = merged;
+  }
+  std::optional<Dim> size = RowSize(tensor, axis.extent);
   if (!size) return false;
   te::Rewrite first_row;
   first_row.variables[axis.id] = pool.Intern(*te::Index(0));
-  Expr rest = pool.Copy(offset, first_row);
+  Expr rest = pool.Copy(in_one, first_row);
   if (te::DependsOn(rest, axis.id) || !pool.IsBelow(rest, pool.Extent(*size))) return false;
   // Nested indices, as in (row * 4 + 1) * 8 + i, do not have the form below.
-  if (size->is_const() && te::Stride(offset, axis.id) == size->constant()) return true;
+  if (size->is_const() && te::Stride(in_one, axis.id) == size->constant()) return true;
   Expr row = pool.Binary(BinaryOp::kMultiply, pool.Variable(axis), pool.Extent(*size));
-  return pool.Binary(BinaryOp::kAdd, row, rest).get() == offset.get();
+  return pool.Binary(BinaryOp::kAdd, row, rest).get() == in_one.get();
+}
+
+bool Reads(const LoopNest& nest, const Tensor& tensor) {
+  if (nest.tile && nest.tile->panels.get() == tensor.get()) return true;
+  return std::ranges::any_of(te::Postorder(ReadExpressions(nest)), [&](const ExprNode* node) {
+    return node->kind == ExprKind::kRead && node->tensor.get() == tensor.get();
+  });
 }
 
 void PlanRowGroups(Schedule& schedule) { Grouper(schedule).Run(); }

@@ -180,11 +180,9 @@ absl::flat_hash_map<int64_t, PackedVectors> PackedVectorsOf(const Schedule& sche
   return vectors;
 }
 
-bool Schedule::IsLocal(const te::Tensor& tensor) const {
-  return std::any_of(groups.begin(), groups.end(), [&](const NestGroup& group) {
-    return std::any_of(group.local.begin(), group.local.end(),
-                       [&](const NestGroup::Local& local) { return local.tensor.get() == tensor.get(); });
-  });
+const NestGroup::Local* NestGroup::FindLocal(const te::Tensor& tensor) const {
+  auto found = std::ranges::find_if(local, [&](const Local& kept) { return kept.tensor.get() == tensor.get(); });
+  return found == local.end() ? nullptr : &*found;
 }
 
 NestGroup Schedule::GroupOf(size_t nest) const {
@@ -204,7 +202,10 @@ std::string Describe(const Schedule& schedule) {
     } else if (group.count == 1) {
       *out += nests;
     } else {
-      absl::StrAppend(out, "rows by ", group.rows, " {", nests, "}");
+      std::string parts = group.matrices && group.matrices->rows_between < group.rows
+                              ? absl::StrCat(", between tiles by ", group.matrices->rows_between)
+                              : "";
+      absl::StrAppend(out, "rows by ", group.rows, parts, " {", nests, "}");
     }
   });
 }

@@ -45,16 +45,32 @@ struct Reuse {
 // block, then all on the next. A group of one nest runs it as a whole. On a GPU, groups are launches, and blocks of
 // threads take a row each. See row_groups.h.
 struct NestGroup {
-  // A tensor of which only the rows of the block at hand are kept, on the stack.
+  // A tensor of which only the rows at hand are kept.
   struct Local {
     te::Tensor tensor;
-    int64_t row_size;  // elements
+    Dim row_size;             // elements
+    int64_t rows = 0;         // at hand: of a block, or of a part of one
+    bool is_on_stack = true;  // else in the workspace, where each strip of blocks has memory of its own
+    size_t last = 0;          // the last nest that reads it
   };
   size_t first = 0;
   size_t count = 0;
   int64_t rows = 0;
   std::vector<Local> local = {};
   std::optional<RowTeam> team = std::nullopt;  // on a GPU: how threads share rows; else blocks run nest after nest
+  // With tiles of rows, of a product whose other factor all rows of a matrix share: a block has rows of one matrix.
+  struct Matrices {
+    Dim rows;                  // of a matrix
+    int64_t rows_between = 0;  // that nests between tiles take at once
+  };
+  std::optional<Matrices> matrices = std::nullopt;
+  Dim blocks = 0;
+  Dim strips = 0;  // with tensors in the workspace: neighbouring blocks are a strip, which one thread runs; else 0
+  static constexpr int64_t kMaxStrips = 64;
+
+  bool has_strips() const { return !strips.is_const() || strips.constant() > 0; }
+  // Returns what the group keeps of the tensor; null: nothing, or all of it.
+  const Local* FindLocal(const te::Tensor& tensor) const;
 };
 
 // The order of sums that a kernel and its batched variant agree on so that both give the same bits, and the layouts
@@ -101,8 +117,6 @@ struct Schedule {
   std::shared_ptr<te::ExprPool> pool;
   std::vector<te::Tensor> tensors;
 
-  // Returns whether the tensor is local to the group of its nest.
-  bool IsLocal(const te::Tensor& tensor) const;
   // Returns the group of a nest: itself, if there are no groups.
   NestGroup GroupOf(size_t nest) const;
   // How the constant input must be laid out; null: as it is.

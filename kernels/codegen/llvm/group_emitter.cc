@@ -28,14 +28,21 @@ class GroupEmitter {
   EmittedNest Run(const std::string& name);
 
  private:
-  bool IsLocal(const te::Tensor& tensor) const {
-    return std::any_of(group_.local.begin(), group_.local.end(),
-                       [&](const NestGroup::Local& local) { return local.tensor.get() == tensor.get(); });
-  }
+  // Rows [begin, end), a block of them or a part of one.
+  struct Rows {
+    Value *begin, *end;
+  };
+
   void Begin(const std::string& name);
-  Value* PointerOf(const te::Tensor& tensor, Value* begin);
-  void CallNests(Value* begin, Value* end);
-  void Order(const te::Tensor& tensor, Value* begin, Value* end);
+  Value* PointerOf(const te::Tensor& tensor, const Rows& block, const Rows& rows);
+  void EmitRowBlocks();
+  void EmitStrips();
+  Rows RowsOf(Value* block);
+  void CallNests(const Rows& block);
+  void CallNest(size_t number, const Rows& block, const Rows& rows);
+  bool HasTiles(size_t number) const { return schedule_.nests[group_.first + number].HasTilesOfRows(); }
+  Value* I64(int64_t v) { return b_.getInt64(static_cast<uint64_t>(v)); }
+  Value* Min(Value* a, Value* b) { return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b); }
 
   llvm::Module& module_;
   const Schedule& schedule_;
@@ -47,13 +54,16 @@ class GroupEmitter {
   absl::flat_hash_map<const te::TensorNode*, Value*> pointers_;
   std::vector<Value*> symbols_;
   Value* cancel_ = nullptr;
+  Value* strip_ = nullptr;  // of which the function uses the memory
 };
 
 void GroupEmitter::Begin(const std::string& name) {
   for (const EmittedNest& nest : nests_) {
     for (const te::Tensor& tensor : nest.tensors) {
-      bool known = IsLocal(tensor) || std::any_of(result_.tensors.begin(), result_.tensors.end(),
-                                                  [&](const te::Tensor& t) { return t.get() == tensor.get(); });
+      const NestGroup::Local* local = group_.FindLocal(tensor);
+      bool known = (local != nullptr && local->is_on_stack) ||
+                   std::any_of(result_.tensors.begin(), result_.tensors.end(),
+                               [&](const te::Tensor& t) { return t.get() == tensor.get(); });
       if (!known) result_.tensors.push_back(tensor);
     }
   }
@@ -68,42 +78,98 @@ void GroupEmitter::Begin(const std::string& name) {
   }
   cancel_ = result_.function->getArg(next);
   for (const NestGroup::Local& local : group_.local) {
-    auto elements = static_cast<uint64_t>(group_.rows * local.row_size);
+    if (!local.is_on_stack) continue;
+    auto elements = static_cast<uint64_t>(local.rows * local.row_size.constant());
     llvm::AllocaInst* block = b_.CreateAlloca(e_.MemoryType(local.tensor.dtype()), b_.getInt64(elements));
     block->setAlignment(llvm::Align(64));
     pointers_[local.tensor.get()] = block;
   }
 }
 
-// Returns the address of row 0 of a tensor: nests number rows from there. Of a local tensor only the block from row
-// `begin` on is in memory, so the address lies outside it; no function sees that, because nests are not inlined.
-Value* GroupEmitter::PointerOf(const te::Tensor& tensor, Value* begin) {
+// Returns the address of row 0 of a tensor: nests number rows from there. Of a local tensor only the rows at hand are
+// in memory, so the address lies outside it; no function sees that, because nests are not inlined.
+Value* GroupEmitter::PointerOf(const te::Tensor& tensor, const Rows& block, const Rows& rows) {
   Value* pointer = pointers_.at(tensor.get());
-  for (const NestGroup::Local& local : group_.local) {
-    if (local.tensor.get() != tensor.get()) continue;
-    Value* skipped = b_.CreateMul(begin, b_.getInt64(static_cast<uint64_t>(-local.row_size)));
-    pointer = b_.CreateGEP(e_.MemoryType(tensor.dtype()), pointer, skipped);
-  }
-  return pointer;
+  const NestGroup::Local* local = group_.FindLocal(tensor);
+  if (local == nullptr) return pointer;
+  Value* skipped = b_.CreateNeg(local->rows == group_.rows ? block.begin : rows.begin);
+  if (!local->is_on_stack) skipped = b_.CreateAdd(skipped, b_.CreateMul(strip_, I64(local->rows)));
+  skipped = b_.CreateMul(skipped, e_.EmitExtent(local->row_size));
+  return b_.CreateGEP(e_.MemoryType(tensor.dtype()), pointer, skipped);
 }
 
-void GroupEmitter::Order(const te::Tensor& tensor, Value* begin, Value* end) {
-  Value* skipped = b_.CreateMul(begin, e_.EmitExtent(te::OrderedRowSize(tensor)));
-  Value* first = b_.CreateGEP(b_.getInt64Ty(), PointerOf(tensor, begin), skipped);
-  EmitOrder(b_, e_, tensor, first, b_.CreateSub(end, begin), cancel_);
+// `rows`: of the block, which the nest runs.
+void GroupEmitter::CallNest(size_t number, const Rows& block, const Rows& rows) {
+  const EmittedNest& nest = nests_[number];
+  std::vector<Value*> args = {rows.begin, rows.end};
+  for (const te::Tensor& tensor : nest.tensors) args.push_back(PointerOf(tensor, block, rows));
+  args.insert(args.end(), symbols_.begin(), symbols_.end());
+  args.push_back(cancel_);
+  b_.CreateCall(nest.function, args);
+  const te::Tensor& first = schedule_.nests[group_.first + number].tensors[0].tensor;
+  if (!first->is_ordered) return;
+  Value* skipped = b_.CreateMul(rows.begin, e_.EmitExtent(te::OrderedRowSize(first)));
+  Value* keys = b_.CreateGEP(b_.getInt64Ty(), PointerOf(first, block, rows), skipped);
+  EmitOrder(b_, e_, first, keys, b_.CreateSub(rows.end, rows.begin), cancel_);
 }
 
-void GroupEmitter::CallNests(Value* begin, Value* end) {
-  for (size_t n = 0; n < nests_.size(); ++n) {
-    const EmittedNest& nest = nests_[n];
-    std::vector<Value*> args = {begin, end};
-    for (const te::Tensor& tensor : nest.tensors) args.push_back(PointerOf(tensor, begin));
-    args.insert(args.end(), symbols_.begin(), symbols_.end());
-    args.push_back(cancel_);
-    b_.CreateCall(nest.function, args);
-    const te::Tensor& first = schedule_.nests[group_.first + n].tensors[0].tensor;
-    if (first->is_ordered) Order(first, begin, end);
+// Calls the nests for a block: those between tiles for one part of it after the other.
+void GroupEmitter::CallNests(const Rows& block) {
+  for (size_t n = 0; n < nests_.size();) {
+    size_t end = n + 1;
+    while (group_.matrices && !HasTiles(n) && end < nests_.size() && !HasTiles(end)) ++end;
+    if (end == n + 1) {
+      CallNest(n, block, block);
+    } else {
+      const int64_t step = group_.matrices->rows_between;
+      EmitLoop(b_, block.begin, block.end, step, {}, [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
+        for (size_t k = n; k < end; ++k) CallNest(k, block, {at, Min(b_.CreateNSWAdd(at, I64(step)), block.end)});
+        return {};
+      });
+    }
+    n = end;
   }
+}
+
+// The units of work are rows.
+void GroupEmitter::EmitRowBlocks() {
+  result_.count = schedule_.nests[group_.first].axes[0].extent;
+  LoopRange range{result_.function->getArg(0), result_.function->getArg(1), result_.count, group_.rows};
+  EmitStoppableLoop(b_, range, cancel_, schedule::kUnknownCost, {},
+                    [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
+                      CallNests({at, Min(b_.CreateNSWAdd(at, I64(group_.rows)), range.end)});
+                      return {};
+                    });
+}
+
+// Returns the rows of the block of that number.
+GroupEmitter::Rows GroupEmitter::RowsOf(Value* block) {
+  const Dim all = te::NumPositions(schedule_.nests[group_.first].RowAxes());
+  Value *first = I64(0), *end = e_.EmitExtent(all);
+  if (group_.matrices && CompareDims(group_.matrices->rows, all) != DimEquality::kEqual) {
+    Value* in_matrix = e_.EmitExtent(group_.matrices->rows);
+    Value* blocks = e_.EmitExtent(FloorDiv(group_.matrices->rows + (group_.rows - 1), group_.rows));
+    first = b_.CreateNSWMul(b_.CreateUDiv(block, blocks), in_matrix);
+    end = b_.CreateNSWAdd(first, in_matrix);
+    block = b_.CreateURem(block, blocks);
+  }
+  Value* begin = b_.CreateNSWAdd(first, b_.CreateNSWMul(block, I64(group_.rows)));
+  return {begin, Min(b_.CreateNSWAdd(begin, I64(group_.rows)), end)};
+}
+
+// The units of work are strips. All that a call has use the memory of the first one, which stays in the caches.
+void GroupEmitter::EmitStrips() {
+  result_.count = group_.strips;
+  strip_ = result_.function->getArg(0);
+  const Dim in_strip = FloorDiv(group_.blocks + (group_.strips - 1), group_.strips);
+  Value *step = e_.EmitExtent(in_strip), *all = e_.EmitExtent(group_.blocks);
+  LoopRange range{Min(b_.CreateNSWMul(strip_, step), all), Min(b_.CreateNSWMul(result_.function->getArg(1), step), all),
+                  group_.blocks};
+  EmitStoppableLoop(b_, range, cancel_, schedule::kUnknownCost, {},
+                    [&](Value* block, const std::vector<Value*>&) -> std::vector<Value*> {
+                      CallNests(RowsOf(block));
+                      return {};
+                    });
 }
 
 EmittedNest GroupEmitter::Run(const std::string& name) {
@@ -111,16 +177,8 @@ EmittedNest GroupEmitter::Run(const std::string& name) {
     nests_.push_back(EmitNest(module_, schedule_, schedule_.nests[n], absl::StrCat(name, ".", n), NestUnits::kOfRows));
     result_.work = n == group_.first ? nests_.back().work : result_.work + nests_.back().work;
   }
-  result_.count = nests_[0].count;
   Begin(absl::StrCat(name, ".", group_.first, ".rows"));
-  LoopRange range{result_.function->getArg(0), result_.function->getArg(1), result_.count, group_.rows};
-  EmitStoppableLoop(b_, range, cancel_, schedule::kUnknownCost, {},
-                    [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
-                      Value* limit = b_.CreateNSWAdd(at, b_.getInt64(static_cast<uint64_t>(group_.rows)));
-                      Value* end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, limit, range.end);
-                      CallNests(at, end);
-                      return {};
-                    });
+  group_.has_strips() ? EmitStrips() : EmitRowBlocks();
   b_.CreateRetVoid();
   return std::move(result_);
 }

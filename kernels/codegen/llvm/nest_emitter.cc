@@ -55,6 +55,7 @@ class NestEmitter {
   void Begin(const std::string& name);
   void AssumeExtents();
   void ReturnIfFewRows();
+  void BindRowAxes();
   void EmitAxes(size_t axis, size_t count, llvm::function_ref<void()> body);
   // Emits the loops around the last axis, and the body for the positions of that.
   void EmitInnermost(llvm::function_ref<void(Value* begin, Value* end)> body);
@@ -84,8 +85,9 @@ class NestEmitter {
   llvm::IRBuilder<> b_;
   ExprEmitter e_;
   EmittedNest result_;
-  Value* begin_ = nullptr;
+  Value* begin_ = nullptr;  // of the positions of `first_axis_`; the axes before it are bound
   Value* end_ = nullptr;
+  size_t first_axis_ = 0;
   Value* cancel_ = nullptr;
   llvm::MDNode* group_ = nullptr;  // if vectors need no checks: the accesses of all positions
   std::vector<Value*> counts_;     // of an update, by axis; null: all positions
@@ -197,6 +199,22 @@ void NestEmitter::ReturnIfFewRows() {
   b_.SetInsertPoint(more);
 }
 
+// Makes a range of rows one of the last axis that counts them.
+void NestEmitter::BindRowAxes() {
+  first_axis_ = nest_.row_axes - 1;
+  if (first_axis_ == 0) return;
+  Value* rows = b_.CreateNSWSub(end_, begin_);
+  Value* rest = begin_;
+  for (size_t axis = first_axis_; axis > 0; --axis) {
+    Value* extent = e_.EmitExtent(nest_.axes[axis].extent);
+    Value* position = b_.CreateURem(rest, extent);
+    axis == first_axis_ ? void(begin_ = position) : e_.Bind(nest_.axes[axis], position);
+    rest = b_.CreateUDiv(rest, extent);
+  }
+  e_.Bind(nest_.axes[0], rest);
+  end_ = b_.CreateNSWAdd(begin_, rows);
+}
+
 // How many axes are outside the condition of an update.
 size_t NestEmitter::AxesOfCondition() const {
   size_t axes = nest_.axes.size();
@@ -237,8 +255,8 @@ void NestEmitter::EmitAxes(size_t axis, size_t count, llvm::function_ref<void()>
     return;
   }
   if (axis == count) return body();
-  Value* begin = axis == 0 ? begin_ : b_.getInt64(0);
-  Value* end = axis == 0 ? end_ : e_.EmitExtent(nest_.axes[axis].extent);
+  Value* begin = axis == first_axis_ ? begin_ : b_.getInt64(0);
+  Value* end = axis == first_axis_ ? end_ : e_.EmitExtent(nest_.axes[axis].extent);
   if (axis < counts_.size() && counts_[axis] != nullptr)
     end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, counts_[axis]);
   if (axis >= nest_.ranges.size() || nest_.ranges[axis].empty()) return EmitAxis(axis, count, begin, end, {}, body);
@@ -494,8 +512,9 @@ void NestEmitter::EmitReduceLoops(const ExprNode& reduce, size_t axis, FoldRows 
 
 void NestEmitter::EmitInnermost(llvm::function_ref<void(Value* begin, Value* end)> body) {
   size_t outer = nest_.axes.size() - 1;
-  EmitAxes(0, outer,
-           [&] { outer == 0 ? body(begin_, end_) : body(b_.getInt64(0), e_.EmitExtent(nest_.axes.back().extent)); });
+  EmitAxes(first_axis_, outer, [&] {
+    outer == first_axis_ ? body(begin_, end_) : body(b_.getInt64(0), e_.EmitExtent(nest_.axes.back().extent));
+  });
 }
 
 // A block of the last axis at a time, its accumulators in a local array.
@@ -593,6 +612,7 @@ EmittedNest NestEmitter::Run(const std::string& name, NestUnits units) {
   CollectTensors();
   Begin(name);
   if (nest_.limit) ReturnIfFewRows();
+  if (units == NestUnits::kOfRows) BindRowAxes();
   result_.work = nest_.work;
   result_.in_order = nest_.tensors[0].tensor->self || (nest_.update && nest_.update->is_in_order);
   if (!nest_.axes.empty()) result_.count = nest_.axes[0].extent;
@@ -607,7 +627,7 @@ EmittedNest NestEmitter::Run(const std::string& name, NestUnits units) {
     }
     case NestForm::kColumns: {
       if (nest_.column_block == 0) {
-        EmitAxes(0, nest_.axes.size(), [&] { EmitUnrolledColumn(); });
+        EmitAxes(first_axis_, nest_.axes.size(), [&] { EmitUnrolledColumn(); });
       } else {
         EmitInnermost([&](Value* begin, Value* end) { EmitColumns(begin, end); });
       }
@@ -632,7 +652,7 @@ EmittedNest NestEmitter::Run(const std::string& name, NestUnits units) {
         break;
       }
       streams_ = Streams();
-      EmitAxes(0, nest_.axes.size(), [&] { EmitPosition(); });
+      EmitAxes(first_axis_, nest_.axes.size(), [&] { EmitPosition(); });
       if (streams_ != nullptr) EmitIf(b_, streams_, [&] { EmitStreamFence(b_); });
       break;
     }

@@ -14,7 +14,8 @@
 
 namespace rvm::codegen {
 
-// kOfRows: positions of the outermost axis, also of a nest of tiles, whose units are otherwise panels of columns.
+// kOfRows: positions of the axes that count rows (LoopNest::row_axes), also of a nest of tiles, whose units are
+// otherwise panels of columns. A call has rows of one matrix: all but the last of these axes are the same.
 enum class NestUnits { kOfOutermostAxis, kOfRows, kOfGrid };
 
 struct EmittedNest {

@@ -50,7 +50,8 @@ class TileEmitter {
         element_(f_.element()),
         vector_(f_.vector()),
         columns_(site.nest.axes[t_.column].extent),
-        panels_(f_.panels()) {
+        panels_(f_.panels()),
+        takes_range_(site.by_rows && site.nest.HasTilesOfRows()) {
     if (t_.row) rows_ = site.nest.axes[*t_.row].extent;
     buffer_rows_ = t_.transposed_store ? (t_.rows + t_.lanes - 1) / t_.lanes * t_.lanes : t_.rows;
     if (t_.matrices) buffer_rows_ = std::max(buffer_rows_, Tile::Matrices::kBlocks * t_.matrices->rows);
@@ -91,6 +92,7 @@ class TileEmitter {
   void EmitDepthInBlocks(int64_t cost, llvm::function_ref<void()> emit);
   Value* BindUnit(Value* unit);
   std::pair<Value*, Value*> PartOfRows(const Dim& in_part, Value* count);
+  void EmitRange();
   Value* TakeAxis(const IndexVar& axis, Value* rest);
   // Returns the number of blocks of panels that the columns have.
   Dim Blocks() const { return FloorDiv(panels_ + (t_.panels_at_once - 1), t_.panels_at_once); }
@@ -112,6 +114,7 @@ class TileEmitter {
   int64_t buffer_rows_;
   Value* buffer_ = nullptr;
   Value* part_ = nullptr;  // of the rows, with parts
+  bool takes_range_;       // of rows
 };
 
 // Returns the sums that the buffer has, by rows of vectors.
@@ -237,7 +240,7 @@ llvm::MDNode* TileEmitter::Weights(const std::vector<int64_t>& heights) const {
   std::vector<uint32_t> weights = {0};  // no other height
   for (int64_t height : heights) {
     int64_t count = height == t_.rows ? kWeightOfFullHeight : 1;
-    if (rows_.is_const()) {
+    if (rows_.is_const() && !takes_range_) {
       const auto [tiles, low, higher] = t_.HeightsOf(rows_.constant());
       count = height == low ? tiles - higher : higher;
     }
@@ -447,7 +450,18 @@ void TileEmitter::EmitManyRows(Value* block) {
   RowTiles tiles;
   Dim in_part;
   Value* count = nullptr;
-  if (rows_.is_const()) {
+  if (takes_range_) {
+    // Tiles of the full height, and one of those that are left of a block, or of the last one.
+    for (int64_t height = 1; height <= t_.rows; ++height) {
+      bool occurs = !rows_.is_const() || height == t_.rows || height == t_.group_rows % t_.rows;
+      if (occurs || height == rows_.constant() % t_.group_rows % t_.rows) tiles.heights.push_back(height);
+    }
+    in_part = rows_;
+    tiles.at = [this](Value* row) {
+      return std::pair(row,
+                       b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWSub(s_.end, row), I64(t_.rows)));
+    };
+  } else if (rows_.is_const()) {
     const auto [number, low, higher] = t_.HeightsOf(rows_.constant());
     if (number == 0) return;
     tiles.heights.push_back(low);
@@ -469,8 +483,8 @@ void TileEmitter::EmitManyRows(Value* block) {
       return std::pair(row, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWSub(count, row), I64(t_.rows)));
     };
   }
-  const auto [first, end] = PartOfRows(in_part, count);
-  tiles.range = {first, end, in_part, rows_.is_const() ? 1 : t_.rows};
+  const auto [first, end] = takes_range_ ? std::pair(s_.begin, s_.end) : PartOfRows(in_part, count);
+  tiles.range = {first, end, in_part, rows_.is_const() && !takes_range_ ? 1 : t_.rows};
   if (t_.depth_block > 0) return EmitTilesInDepthBlocks(tiles, f_.BeginPanel(block));
   EmitStoppableLoop(b_, tiles.range, s_.cancel, sums_.CostOf(static_cast<size_t>(-1)), {},
                     [&](Value* tile, const Values&) -> Values {
@@ -554,8 +568,24 @@ Value* TileEmitter::BindUnit(Value* unit) {
   return t_.panels_first ? rest : block;
 }
 
+// All panels of a range of rows.
+void TileEmitter::EmitRange() {
+  int64_t cost = schedule::CostOfIterations(sums_.CostOf(static_cast<size_t>(-1)), t_.panels_at_once);
+  EmitStoppableLoop(b_, {I64(0), e_.EmitExtent(Blocks()), Blocks()}, s_.cancel, cost, {},
+                    [&](Value* block, const Values&) -> Values {
+                      e_.OpenScope();
+                      EmitRows(block);
+                      e_.CloseScope();
+                      return {};
+                    });
+}
+
 Dim TileEmitter::Run() {
   buffer_ = NewBuffer(buffer_rows_ * t_.panel());
+  if (takes_range_) {
+    EmitRange();
+    return rows_;
+  }
   Dim units = Blocks() * t_.row_parts;
   for (const std::vector<size_t>& axes : {t_.outer, t_.inner}) {
     for (size_t axis : axes) units = units * s_.nest.axes[axis].extent;

@@ -19,10 +19,12 @@ struct TileSite {
   llvm::Value* end;
   llvm::Value* cancel;
   llvm::MDNode* independent;  // as for EmitLoop: of the accesses at different positions
-  bool by_rows = false;       // units are positions of the first axis, which is the outermost loop around the tile
+  // Units are positions of an axis: the first one, which is the outermost loop around the tile, or the row axis, if it
+  // is the last of LoopNest::row_axes, of which the others are bound.
+  bool by_rows = false;
 };
 
-// Returns the number of units of work: of positions of the first axis, if these are the units. `finish` emits the
+// Returns the number of units of work. `finish` emits the
 // epilogue at one position, whose axes are bound, given the value of the sum.
 Dim EmitTiles(const TileSite& site, llvm::function_ref<void(llvm::Value*)> finish);
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/codegen/llvm/expansion_emitter.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/IntrinsicsAArch64.h"
 #include "llvm/IR/IntrinsicsX86.h"
@@ -25,6 +26,8 @@ constexpr int64_t kMinBytesToPrefetch = 1024 * 1024;
 // not reach that far.
 constexpr int64_t kBytesAhead = 4096;
 constexpr int64_t kLineBytes = 64;
+// Addresses that general registers hold in a loop.
+constexpr int64_t kMaxHeldRows = 8;
 // Operands of the intrinsic.
 constexpr uint32_t kForRead = 0, kInAllCaches = 3, kOfData = 1;
 
@@ -235,6 +238,11 @@ Value* TileFactors::Widen(DataType from, Value* x) {
 // multiplies unknown extents, an index for each row would be as much work as what is done with the factor.
 Value* TileFactors::FactorAddress(int64_t row) {
   const DataType dtype = t_.broadcast.dtype();
+  if (!held_rows_.empty()) {
+    Value* step = I64(*te::Stride(t_.broadcast->operands[0], depth_.back().id));
+    return e_.Address(dtype, held_rows_[static_cast<size_t>(row)],
+                      b_.CreateNSWMul(e_.EmitVariable(depth_.back()), step));
+  }
   Value* first = e_.Address(dtype, e_.pointers.at(t_.broadcast->tensor.get()), e_.Emit(t_.broadcast->operands[0]));
   return e_.Address(dtype, first, I64(row * row_stride_.value_or(0)));
 }
@@ -247,8 +255,26 @@ Value* TileFactors::RowAddress(Value* row) {
   return address;
 }
 
+void TileFactors::HoldRows(Value* row, int64_t height) {
+  held_rows_.clear();
+  const bool is_read = t_.broadcast->kind == te::ExprKind::kRead && t_.row && !t_.row_panels;
+  if (!is_read || row_stride_ || height > kMaxHeldRows) return;
+  if (!te::Stride(t_.broadcast->operands[0], depth_.back().id)) return;
+  Values rows;
+  for (int64_t r = 0; r < height; ++r) {
+    e_.OpenScope();
+    e_.Bind(s_.nest.axes[*t_.row], b_.CreateNSWAdd(row, I64(r)));
+    e_.Bind(depth_.back(), I64(0));
+    Value* address = FactorAddress(0);
+    auto* type = llvm::FunctionType::get(address->getType(), {address->getType()}, false);
+    rows.push_back(b_.CreateCall(llvm::InlineAsm::get(type, "", "=r,0", /*hasSideEffects=*/false), {address}));
+    e_.CloseScope();
+  }
+  held_rows_ = std::move(rows);
+}
+
 Value* TileFactors::EmitFactor(int64_t row) {
-  if (!row_stride_) return e_.Emit(t_.broadcast);
+  if (!row_stride_ && held_rows_.empty()) return e_.Emit(t_.broadcast);
   return e_.Load(t_.broadcast.dtype(), FactorAddress(row), I64(0));
 }
 

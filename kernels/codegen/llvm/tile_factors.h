@@ -50,6 +50,10 @@ class TileFactors {
   int64_t row_bytes() const { return *row_stride_ * t_.broadcast.dtype().bytes(); }
   // Returns the codes of a product in blocks, as bytes: a byte, or bits of it.
   llvm::Value* EmitCodes(const te::Expr& code, const Panel& panel, int64_t vector);
+  // Has rows of an unknown distance read from addresses of their own, in a loop over the innermost depth axis: LLVM
+  // would compute one from the other in each step, and load early what it then spills. Call where the other axes are
+  // bound.
+  void HoldRows(llvm::Value* row, int64_t height);
   // A row of a tile: `index` rows behind the one at `first`.
   struct Row {
     llvm::Value* first;
@@ -94,6 +98,7 @@ class TileFactors {
   llvm::FixedVectorType* vector_;
   Dim columns_, panels_;
   std::optional<int64_t> row_stride_;  // from one row's broadcast factor to the next, if that is a known number
+  Values held_rows_;                   // addresses of the first positions of the innermost depth axis; may be empty
 };
 
 }  // namespace rvm::codegen

@@ -108,6 +108,7 @@ Values TileSums::EmitSegments(Value* row, int64_t height, const Panel& panel, Va
 
 // Emits the innermost depth axis, several steps per iteration; strands are summed one after the other.
 Values TileSums::EmitInnermost(Value* row, int64_t height, const Panel& panel, Values sums) {
+  f_.HoldRows(row, height);
   if (t_.segments > 0) return EmitSegments(row, height, panel, std::move(sums));
   const Dim& extent = depth_.back().extent;
   int64_t group = t_.depth_step;
