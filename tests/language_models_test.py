@@ -411,11 +411,48 @@ class GgufFiles(Case):
                 path = self.path("model.gguf")
                 gguf.write(path, self.metadata(architecture), stored)
                 expected = self.load(self.write_folder(floats, architecture), "--entry", "main")
-                model = self.load(path, "--entry", "main", "--target", target, "--cache-dtype", "float32")
+                model = self.load(path, "--entry", "main", "--target", target, "--cache-dtype", "float32",
+                                  "--activation-dtype", "float32")
                 for length in (1, 64, 70) if target == "host" else (3,):
                     got, want = model(tokens[:length]), expected(tokens[:length])
                     self.assertGreater(np.ptp(want, axis=1).min(), 1)
                     np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-4)
+
+    def test_activations(self):
+        """Rows are rounded to bytes for quantised weights, unless they are to stay floats: as much as they say, and no more."""
+        tokens = np.random.default_rng(1).integers(0, self.VOCABULARY, 40).astype("int32")
+        stored, _ = self.make("llama")
+        path = self.path("model.gguf")
+        gguf.write(path, self.metadata(), stored)
+        given = ["--entry", "main", "--cache-dtype", "float32"]
+        exact = self.load(path, *given, "--activation-dtype", "float32")(tokens)
+        rounded = self.load(path, *given)(tokens)
+        np.testing.assert_array_equal(rounded, self.load(path, *given, "--activation-dtype", "int8")(tokens))
+        self.assertEqual((rounded == exact).mean(), 0)
+        self.assertLess(np.abs(rounded - exact).max(), 0.05 * np.ptp(exact, axis=1).max())
+        portable = self.load(path, *given, "--target", "portable")(tokens[:3])
+        np.testing.assert_allclose(portable, rounded[:3], atol=0.02 * np.ptp(exact, axis=1).max())
+
+        imported = relayvm.must(relayvm.COMPILER, "import", path, "-o", self.path("model.relay"), "--activation-dtype", "float32")
+        with open(self.path("model.relay"), encoding="utf-8") as file:
+            self.assertNotIn("round_half_even", file.read(), imported)
+        for option, expected in (("float32", 0), ("int8", 3)):
+            text = f'import "model.gguf" as @model(activation_dtype="{option}");\ndef @none() {{ @model.start() }}\n'
+            with open(self.path("main.relay"), "w", encoding="utf-8") as file:
+                file.write(text)
+            shown = relayvm.must(relayvm.COMPILER, "check", self.path("main.relay"), "--types")
+            self.assertEqual(len(re.findall("^@model.rounded_", shown, re.MULTILINE)), expected, shown)
+        with open(self.path("graph.onnx"), "wb"):
+            pass
+        llama = os.path.join(FIXTURES, "llama")
+        for source, options, message in (
+                (path, ["--activation-dtype", "int4"], "`--activation-dtype`: saw `int4`; expected int8 or float32, as the dtype of rows that weights multiply"),
+                (llama, ["--activation-dtype", "int8"], "the model has no quantised weights, which such rows could be multiplied by"),
+                (self.path("graph.onnx"), ["--activation-dtype", "int8"], "models of the format onnx have those of their graph")):
+            with self.subTest(message):
+                done = relayvm.run(relayvm.COMPILER, "check", source, *options)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(message, done.stderr)
 
     def test_weights_keep_their_form(self):
         stored, _ = self.make("llama")

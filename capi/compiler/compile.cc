@@ -292,6 +292,11 @@ absl::Status Import(const importing::Format& format, const char* path, importing
     if (!dtype.ok()) return absl::InvalidArgumentError(absl::StrCat("`cache_dtype`: ", dtype.status().message()));
     options.cache_dtype = *dtype;
   }
+  if (read.activation_dtype != nullptr) {
+    absl::StatusOr<DataType> dtype = importing::ReadActivationDType(read.activation_dtype);
+    if (!dtype.ok()) return absl::InvalidArgumentError(absl::StrCat("`activation_dtype`: ", dtype.status().message()));
+    options.activation_dtype = *dtype;
+  }
   if (read.weights != nullptr) {
     if (!format.has_weights_file) {
       return absl::InvalidArgumentError(

@@ -27,7 +27,7 @@ namespace {
 using diagnostics::DiagnosticKind;
 
 constexpr std::string_view kShape = "shape", kFreeze = "freeze", kSignature = "signature", kCacheDType = "cache_dtype",
-                           kParams = "params";
+                           kActivationDType = "activation_dtype", kParams = "params";
 
 std::string FolderOfPath(std::string_view path) {
   size_t slash = path.rfind('/');
@@ -127,6 +127,11 @@ absl::Status AddCacheDType(std::string_view text, importing::ImportOptions& opti
   return absl::OkStatus();
 }
 
+absl::Status AddActivationDType(std::string_view text, importing::ImportOptions& options) {
+  RVM_ASSIGN_OR_RETURN(options.activation_dtype, importing::ReadActivationDType(text));
+  return absl::OkStatus();
+}
+
 void ProgramFiles::AddText(std::string name, std::string text) {
   given_.push_back({.path = absl::StrCat("<", name, ">"), .name = name, .options = {}, .span = {}, .name_span = {}});
   texts_.insert_or_assign(std::move(name), std::move(text));
@@ -220,7 +225,8 @@ bool ProgramFiles::ParseText(const text::ImportLine& line, const std::string& pa
 
 bool ProgramFiles::ImportModel(const text::ImportLine& line, const std::string& path, const std::string& prefix,
                                ir::Module& module, diagnostics::Diagnostics& diagnostics) {
-  if (!HasOptions(line, {kShape, kFreeze, kSignature, kCacheDType}, "a model", diagnostics)) return false;
+  if (!HasOptions(line, {kShape, kFreeze, kSignature, kCacheDType, kActivationDType}, "a model", diagnostics))
+    return false;
   diagnostics::SourceMap origins;
   importing::ImportOptions options{.sources = &origins};
   std::string folder = FolderOf(line, diagnostics.sources());
@@ -229,9 +235,10 @@ bool ProgramFiles::ImportModel(const text::ImportLine& line, const std::string& 
       options.signatures.push_back(option.value);
       continue;
     }
-    absl::Status status = option.name == kShape        ? AddShape(option.value, options)
-                          : option.name == kCacheDType ? AddCacheDType(option.value, options)
-                                                       : AddFrozen(option.value, folder, options);
+    absl::Status status = option.name == kShape             ? AddShape(option.value, options)
+                          : option.name == kCacheDType      ? AddCacheDType(option.value, options)
+                          : option.name == kActivationDType ? AddActivationDType(option.value, options)
+                                                            : AddFrozen(option.value, folder, options);
     if (!status.ok()) return FailOption(option, std::string(status.message()), diagnostics);
   }
   absl::StatusOr<importing::ImportedModel> model = importing::ImportFile(path, std::move(options));

@@ -79,6 +79,8 @@ absl::Status AddShape(std::string_view text, importing::ImportOptions& options);
 absl::Status AddFrozen(std::string_view text, std::string_view folder, importing::ImportOptions& options);
 // Sets the dtype of the caches of `options`: float16, bfloat16 or float32.
 absl::Status AddCacheDType(std::string_view text, importing::ImportOptions& options);
+// Sets the dtype of rows that quantised weights multiply: int8 or float32.
+absl::Status AddActivationDType(std::string_view text, importing::ImportOptions& options);
 
 }  // namespace rvm::driver
 

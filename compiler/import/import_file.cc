@@ -57,9 +57,9 @@ constexpr Format kFormats[] = {
      [](const FileBytes& file, const ImportOptions& options) { return tensorflow::Import(file.bytes, options); },
      /*has_weights_file=*/false, /*has_signatures=*/true},
     {"gguf", ".gguf", checkpoint::ImportGguf, /*has_weights_file=*/false, /*has_signatures=*/false,
-     /*has_caches=*/true},
+     /*is_weights_alone=*/true},
     {"transformers", kFolderFile, checkpoint::ImportFolder, /*has_weights_file=*/false, /*has_signatures=*/false,
-     /*has_caches=*/true},
+     /*is_weights_alone=*/true},
 };
 
 // A format with several endings has a row for each, one behind the other.
@@ -159,15 +159,27 @@ absl::StatusOr<DataType> ReadCacheDType(std::string_view name) {
       absl::StrCat("saw `", Abseil(name), "`; expected float16, bfloat16 or float32, as the dtype of caches"));
 }
 
+absl::StatusOr<DataType> ReadActivationDType(std::string_view name) {
+  const std::optional<DataType> dtype = ParseDataType(name);
+  if (dtype && (*dtype == kInt8 || *dtype == kFloat32)) return *dtype;
+  return absl::InvalidArgumentError(
+      absl::StrCat("saw `", Abseil(name), "`; expected int8 or float32, as the dtype of rows that weights multiply"));
+}
+
 absl::StatusOr<ImportedModel> ImportBytes(const Format& format, const FileBytes& file, const ImportOptions& options) {
   if (!options.signatures.empty() && !format.has_signatures) {
     return absl::InvalidArgumentError(absl::StrCat("signature `", options.signatures[0], "`: models of the format ",
                                                    Abseil(format.name), " have no signatures to choose from"));
   }
-  if (options.cache_dtype && !format.has_caches) {
+  if (options.cache_dtype && !format.is_weights_alone) {
     return absl::InvalidArgumentError(absl::StrCat("caches of ", options.cache_dtype->ToString(),
                                                    ": models of the format ", Abseil(format.name),
                                                    " have the caches of their graph"));
+  }
+  if (options.activation_dtype && !format.is_weights_alone) {
+    return absl::InvalidArgumentError(absl::StrCat("activations of ", options.activation_dtype->ToString(),
+                                                   ": models of the format ", Abseil(format.name),
+                                                   " have those of their graph; `relayvm quantize` rounds them"));
   }
   absl::StatusOr<ImportedModel> model = format.import(file, options);
   if (model.ok()) return model;

@@ -24,8 +24,8 @@ struct Format {
   absl::StatusOr<ImportedModel> (*import)(const FileBytes& file, const ImportOptions& options);
   // Whether the weights are a file of their own, the one that such a model asks `options.files` for.
   bool has_weights_file = false;
-  bool has_signatures = false;  // among which ImportOptions may choose
-  bool has_caches = false;      // of a dtype that ImportOptions may choose
+  bool has_signatures = false;    // among which ImportOptions may choose
+  bool is_weights_alone = false;  // of a dtype that ImportOptions may choose
 };
 
 // Returns the format with that name, or with files of that ending; null if there is none. A folder has the format of
@@ -40,6 +40,8 @@ absl::Status NoModel(std::string_view path);
 
 // Reads the name of a dtype of caches: float16, bfloat16 or float32.
 absl::StatusOr<DataType> ReadCacheDType(std::string_view name);
+// Returns the dtype that ImportOptions::activation_dtype may be.
+absl::StatusOr<DataType> ReadActivationDType(std::string_view name);
 
 // Makes `weights` the file of weights, in place of the one beside the model. REQUIRES: the format has one.
 void UseWeights(FileBytes weights, ImportOptions& options);

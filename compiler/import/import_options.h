@@ -42,6 +42,9 @@ struct ImportOptions {
   // The dtype of the caches of keys and values of a model that is weights alone. Not given: float16 for a decoder whose
   // weights are not of float32, float32 for others, whose caches are exact or short.
   std::optional<DataType> cache_dtype;
+  // The dtype to which rows are rounded in blocks before they are multiplied by quantised weights of such a model:
+  // int8, as llama.cpp does, or float32, which leaves them as they are. Not given: int8.
+  std::optional<DataType> activation_dtype;
   bool all_extents_unknown = false;  // every extent of every input is `?`: for tests
   ExternalFiles files;               // null: a model with external data is refused
   Coverage* coverage = nullptr;      // if not null, receives the coverage, also where the import fails

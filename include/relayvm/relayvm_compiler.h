@@ -137,6 +137,9 @@ typedef struct {
   /* The dtype of the caches of keys and values of a "gguf" or "transformers" model: "float16", "bfloat16" or "float32".
    * NULL: "float16" for a decoder whose weights are not of float32, "float32" for others. */
   const char* cache_dtype;
+  /* The dtype of the rows that quantised weights of such a model multiply: "int8", which rounds them in blocks, or
+   * "float32". NULL: "int8". */
+  const char* activation_dtype;
 } rvm_import_options; /* NULL: none */
 
 /* Imports a model of the format "onnx", "torch" (what torch.export.save or torch.jit.save wrote), "tflite" (TensorFlow

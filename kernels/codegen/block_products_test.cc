@@ -26,6 +26,7 @@ struct Form {
   bool has_zeros = false;    // for each block; else 3 everywhere
   bool is_centred = true;    // else no zero point at all
   bool given_bytes = false;  // the rows are inputs of bytes and scales
+  bool has_minima = false;   // subtracted from the scaled codes of each block, without a zero point
 };
 
 Expr Divided(const Expr& i, int64_t by) { return te::Binary(BinaryOp::kFloorDivide, i, te::Index(by)); }
@@ -52,10 +53,11 @@ te::Computation BlockProduct(const Form& f, const Dim& m) {
                                 Input(1, "bytes", kUInt8, {Dim(f.n), Dim(f.k / in_byte)}),
                                 Input(2, "scales", kFloat32, {Dim(f.n), Dim(f.k / f.block)})};
   const Tensor x = inputs[0], bytes = inputs[1], scales = inputs[2];
-  if (f.has_zeros) inputs.push_back(Input(3, "zeros", kUInt8, scales.dims()));
+  const bool has_third = f.has_zeros || f.has_minima;
+  if (has_third) inputs.push_back(Input(3, f.has_zeros ? "zeros" : "minima", kUInt8, scales.dims()));
   Tensor rows;
   if (f.given_bytes) {
-    Tensor row_scales = Input(f.has_zeros ? 4 : 3, "row_scales", kFloat32, {m, Dim(f.k / f.block)});
+    Tensor row_scales = Input(has_third ? 4 : 3, "row_scales", kFloat32, {m, Dim(f.k / f.block)});
     inputs.push_back(row_scales);
     rows = ComputeTensor("rows", kFloat32, x.dims(), [&](Indices i) {
       return row_scales({i[0], Divided(i[1], f.block)}) * te::Cast(kFloat32, x(i));
@@ -77,7 +79,8 @@ te::Computation BlockProduct(const Form& f, const Dim& m) {
     } else if (f.is_centred) {
       value = value - te::Const(kFloat32, 3);
     }
-    return value * scales(at);
+    value = value * scales(at);
+    return f.has_minima ? value - scales(at) * te::Cast(kFloat32, inputs[3](at)) : value;
   });
   Dim extents[] = {Dim(f.k)};
   Tensor sum = ComputeTensor("sum", kFloat32, {m, Dim(f.n)}, [&](Indices i) {
@@ -91,7 +94,7 @@ te::Computation BlockProduct(const Form& f, const Dim& m) {
 
 CheckOptions OptionsFor(const Form& f, std::vector<std::vector<int64_t>> rows) {
   CheckOptions options{.symbol_values = std::move(rows), .constant_inputs = {false, true, true}};
-  if (f.has_zeros) options.constant_inputs.push_back(true);
+  if (f.has_zeros || f.has_minima) options.constant_inputs.push_back(true);
   if (f.given_bytes) options.constant_inputs.push_back(false);
   options.range = 255;
   options.threads = true;
@@ -120,6 +123,9 @@ constexpr Form kForms[] = {
     {37, 96, 4, 32, false, false},
     {300, 64, 4, 32, true, true, true},
     {35, 96, 8, 32, true, true, true},
+    {37, 96, 4, 32, false, false, false, true},
+    {37, 128, 8, 16, false, false, true, true},
+    {40, 64, 2, 32, false, false, false, true},
 };
 
 TEST(BlockProductsTest, BytesAreMultipliedInBlocks) {
@@ -135,7 +141,8 @@ TEST(BlockProductsTest, BytesAreMultipliedInBlocks) {
       bool has_fours = std::string(target) == "alderlake" || std::string(target) == "icelake-server";
       bool has_pairs = std::string(target) != "x86-64" && f.bits < 8;
       EXPECT_EQ(StepOf(kernel.schedule), has_fours || has_pairs ? 4 : 2) << target << Describe(kernel.schedule);
-      for (size_t i = 1; i < (f.has_zeros ? 4 : 3); ++i) EXPECT_NE(kernel.schedule.Layout(i), nullptr) << i;
+      for (size_t i = 1; i < (f.has_zeros || f.has_minima ? 4 : 3); ++i)
+        EXPECT_NE(kernel.schedule.Layout(i), nullptr) << i;
     }
   }
 }
@@ -179,6 +186,42 @@ TEST(BlockProductsTest, OthersAreProductsOfFloats) {
 TEST(BlockProductsTest, LongProductsStop) {
   Form f{2048, 4096, 4, 32};
   CheckStops(BlockProduct(f, Dim(256)), {false, true, true});
+}
+
+// Rows that several weights multiply are rounded, and summed up, once.
+TEST(BlockProductsTest, ProductsShareTheirRows) {
+  Dim m = Dim::Var(1, "m");
+  const Form form{37, 96, 4, 32};
+  te::Computation one = BlockProduct(form, m);
+  Tensor x = one.inputs[0], rows = RoundedRows(x, form, m);
+  std::vector<Tensor> inputs = {x}, outputs;
+  std::vector<bool> constant = {false};
+  for (int64_t i = 0; i < 3; ++i) {
+    Tensor bytes = Input(2 * i + 1, "bytes", kUInt8, {Dim(form.n), Dim(form.k)});
+    Tensor scales = Input(2 * i + 2, "scales", kFloat32, {Dim(form.n), Dim(form.k / form.block)});
+    inputs.insert(inputs.end(), {bytes, scales});
+    constant.insert(constant.end(), {true, true});
+    Tensor weight = ComputeTensor("weight", kFloat32, bytes.dims(), [&](Indices at) {
+      Expr code = te::Cast(kFloat32, bytes(at)) - te::Const(kFloat32, 128);
+      return code * scales({at[0], Divided(at[1], form.block)});
+    });
+    Dim extents[] = {Dim(form.k)};
+    outputs.push_back(ComputeTensor("sum", kFloat32, {m, Dim(form.n)}, [&](Indices at) {
+      return te::Reduce(ReduceOp::kSum, extents,
+                        [&](Indices r) { return rows({at[0], r[0]}) * weight({at[1], r[0]}); });
+    }));
+  }
+  auto schedule = ScheduleFor({"three", inputs, outputs}, constant, "icelake-server");
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  const std::string text = Describe(*schedule);
+  auto count = [&](const std::string& name) {
+    int64_t found = 0;
+    for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(count(": bytes"), 1) << text;
+  EXPECT_EQ(count("row_sums"), 1) << text;
+  EXPECT_EQ(count("blocks of bytes"), 3) << text;
 }
 
 }  // namespace

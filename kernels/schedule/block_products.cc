@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <limits>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "kernels/schedule/rewrite_tensors.h"
 #include "kernels/schedule/stored_factors.h"
 #include "kernels/te/expr_pool.h"
@@ -86,14 +89,14 @@ BlockProduct StepsOn(const Target& target, int64_t max_code) {
   return steps;
 }
 
-// A factor as the product of two parts.
+// A factor as the product of two parts, less a third.
 struct Parts {
-  Expr value, scale;
+  Expr value, scale, minimum;  // minimum: null for 0
 };
 
 // A sum of the form that MultiplyBlocks finds.
 struct Found {
-  Expr row, row_scale, code, zero, scale;  // zero: null for 0
+  Expr row, row_scale, code, zero, scale, minimum;  // zero, minimum: null for 0
   size_t outer_axes;
   int64_t depth_step;
 };
@@ -117,21 +120,31 @@ class BlockMultiplier {
 
  private:
   std::optional<Found> Find(const te::TensorNode& tensor, const Expr& rows, const Expr& columns) {
-    std::optional<Parts> column = Split(columns, [](const Expr& e) { return static_cast<bool>(CodeOf(e)); });
-    if (!column) return std::nullopt;
+    const bool has_minimum = IsBinary(columns, BinaryOp::kSubtract);
+    std::optional<Parts> column =
+        Split(has_minimum ? columns->operands[0] : columns, [](const Expr& e) { return static_cast<bool>(CodeOf(e)); });
+    if (!column || (has_minimum && ZeroOf(column->value))) return std::nullopt;
+    if (has_minimum) column->minimum = columns->operands[1];
     int budget = kMaxInlined;
     std::optional<Parts> row =
         Split(Inlined(rows, budget), [](const Expr& e) { return static_cast<bool>(CastFrom(e, kInt8)); });
     if (!row) return std::nullopt;
-    Found found{
-        CastFrom(row->value, kInt8), row->scale, CodeOf(column->value), ZeroOf(column->value), column->scale, 0, 0};
+    Found found{CastFrom(row->value, kInt8),
+                row->scale,
+                CodeOf(column->value),
+                ZeroOf(column->value),
+                column->scale,
+                column->minimum,
+                0,
+                0};
     for (const IndexVar& axis : tensor.axes) {
       if (te::DependsOn(rows, axis.id) && te::DependsOn(columns, axis.id)) return std::nullopt;
     }
     const std::vector<IndexVar>& axes = tensor.body->axes;
     auto is_uniform = [&](size_t count) {
       return DependsOnFirst(found.row_scale, axes, count) && DependsOnFirst(found.scale, axes, count) &&
-             (!found.zero || DependsOnFirst(found.zero, axes, count));
+             (!found.zero || DependsOnFirst(found.zero, axes, count)) &&
+             (!found.minimum || DependsOnFirst(found.minimum, axes, count));
     };
     while (!is_uniform(found.outer_axes)) ++found.outer_axes;
     int64_t max_code = MaxCode(found.code), size = BlockSize(axes, found.outer_axes);
@@ -151,7 +164,7 @@ class BlockMultiplier {
   static std::optional<Parts> Split(const Expr& e, IsValue is_value) {
     if (!e || !IsBinary(e, BinaryOp::kMultiply)) return std::nullopt;
     for (size_t side : {0, 1}) {
-      if (is_value(e->operands[side])) return Parts{e->operands[side], e->operands[1 - side]};
+      if (is_value(e->operands[side])) return Parts{e->operands[side], e->operands[1 - side], Expr()};
     }
     return std::nullopt;
   }
@@ -199,7 +212,8 @@ class BlockMultiplier {
     }
     for (size_t i = 0; i < found.outer_axes; ++i) rows.axes.push_back(depth[i]);
     const Dims inner = InnerExtents(depth, found);
-    const Tensor bytes = Bytes(depth, found, rows, inner), sums = found.zero ? Sums(bytes, rows, inner) : Tensor();
+    const Tensor bytes = Bytes(depth, found, rows, inner),
+                 sums = found.zero || found.minimum ? Sums(bytes, rows, inner) : Tensor();
     const Tensor scales = Scales(found, rows);
     Dims extents;
     for (size_t i = 0; i < found.outer_axes; ++i) extents.push_back(depth[i].extent);
@@ -212,11 +226,11 @@ class BlockMultiplier {
         std::vector<Expr> block = Positions(rows, at), place = block;
         for (const Expr& index : r.subspan(found.outer_axes)) place.push_back(index);
         Expr product = te::Cast(kFloat32, bytes(place)) * te::Cast(kFloat32, pool_.Copy(found.code, at));
-        if (found.zero) {
-          Expr mean = te::Cast(kFloat32, sums(block)) * te::Const(kFloat32, 1 / size);
-          product = product - mean * pool_.Copy(found.zero, at);
-        }
-        return scales(block) * pool_.Copy(found.scale, at) * product;
+        Expr scale = pool_.Copy(found.scale, at);
+        if (!sums) return scales(block) * scale * product;
+        Expr mean = te::Cast(kFloat32, sums(block)) * te::Const(kFloat32, 1 / size);
+        if (found.zero) return scales(block) * scale * (product - mean * pool_.Copy(found.zero, at));
+        return scales(block) * (scale * product - mean * pool_.Copy(found.minimum, at));
       });
     });
   }
@@ -255,38 +269,55 @@ class BlockMultiplier {
     for (size_t k = 0; k < rows.axes.size(); ++k) at.variables[rows.axes[k].id] = pool_.Intern(*i[k]);
   }
 
+  // Returns the tensor, or one made before that has the same elements: several products may have the same rows.
+  Tensor Unique(const Tensor& tensor) {
+    const std::vector<IndexVar>& axes = tensor->axes;
+    te::Rewrite by_position;
+    std::string key = absl::StrCat(DimsToString(tensor.dims()), tensor.dtype().ToString());
+    while (positions_.size() < axes.size()) positions_.push_back(pool_.Fresh(0, "position"));
+    for (size_t i = 0; i < axes.size(); ++i) by_position.variables[axes[i].id] = pool_.Variable(positions_[i]);
+    return made_.try_emplace(std::pair(std::move(key), pool_.Copy(tensor->body, by_position).get()), tensor)
+        .first->second;
+  }
+
   // Returns the rows, in the order in which tiles read them.
   Tensor Bytes(const std::vector<IndexVar>& depth, const Found& found, const RowAxes& rows, const Dims& inner) {
     Dims dims = rows.dims();
     dims.insert(dims.end(), inner.begin(), inner.end());
-    return te::Stored(te::ComputeTensor("bytes", kInt8, dims, [&](std::span<const Expr> i) {
+    return Unique(te::Stored(te::ComputeTensor("bytes", kInt8, dims, [&](std::span<const Expr> i) {
       te::Rewrite at = AtDepth(depth, found, {}, i.subspan(rows.axes.size()));
       BindRows(rows, i, at);
       return pool_.Copy(found.row, at);
-    }));
+    })));
   }
 
   // Returns the sum of the rows in each block.
   Tensor Sums(const Tensor& bytes, const RowAxes& rows, const Dims& inner) {
-    return te::ComputeTensor("row_sums", kInt32, rows.dims(), [&](std::span<const Expr> i) {
+    Tensor& sums = sums_[bytes.get()];
+    if (sums) return sums;
+    sums = te::ComputeTensor("row_sums", kInt32, rows.dims(), [&](std::span<const Expr> i) {
       return te::Reduce(te::ReduceOp::kSum, inner, [&](std::span<const Expr> r) {
         std::vector<Expr> place(i.begin(), i.end());
         place.insert(place.end(), r.begin(), r.end());
         return te::Cast(kInt32, bytes(place));
       });
     });
+    return sums;
   }
 
   Tensor Scales(const Found& found, const RowAxes& rows) {
-    return te::Stored(te::ComputeTensor("row_scales", kFloat32, rows.dims(), [&](std::span<const Expr> i) {
+    return Unique(te::Stored(te::ComputeTensor("row_scales", kFloat32, rows.dims(), [&](std::span<const Expr> i) {
       te::Rewrite at;
       BindRows(rows, i, at);
       return pool_.Copy(found.row_scale, at);
-    }));
+    })));
   }
 
   const Target& target_;
   te::ExprPool& pool_;
+  std::vector<IndexVar> positions_;                                            // stand for the axes of a tensor
+  absl::flat_hash_map<std::pair<std::string, const ExprNode*>, Tensor> made_;  // by type, and by body over positions_
+  absl::flat_hash_map<const te::TensorNode*, Tensor> sums_;                    // by the bytes that they are of
 };
 
 }  // namespace
@@ -299,33 +330,42 @@ te::Computation MultiplyBlocks(const te::Computation& computation, const Target&
 
 std::optional<BlockProduct> AsBlockProduct(const ExprNode& sum, const Target& target) {
   const Expr& scaled = sum.operands[0];
-  if (!IsBinary(scaled, BinaryOp::kMultiply) || !IsBinary(scaled->operands[0], BinaryOp::kMultiply)) {
-    return std::nullopt;
+  if (!IsBinary(scaled, BinaryOp::kMultiply)) return std::nullopt;
+  Expr row_scale = scaled->operands[0], product = scaled->operands[1], scale, correction;
+  // row_scale * scale * product, or row_scale * (scale * product - correction).
+  const bool has_scales = IsBinary(row_scale, BinaryOp::kMultiply);
+  if (has_scales) {
+    scale = row_scale->operands[1];
+    row_scale = row_scale->operands[0];
   }
-  Expr product = scaled->operands[1], correction;
   if (IsBinary(product, BinaryOp::kSubtract)) {
     correction = product->operands[1];
     product = product->operands[0];
   }
   if (!IsBinary(product, BinaryOp::kMultiply)) return std::nullopt;
+  if (!has_scales) {
+    scale = product->operands[0];
+    product = product->operands[1];
+    if (!correction || !IsBinary(product, BinaryOp::kMultiply)) return std::nullopt;
+  }
   Expr row = CastFrom(product->operands[0], kInt8), code = CastFrom(product->operands[1], kUInt8);
   if (!row || row->kind != ExprKind::kRead || !code || MaxCode(code) == 0) return std::nullopt;
   BlockProduct parts = StepsOn(target, MaxCode(code));
   parts.row = row;
   parts.code = code;
-  parts.row_scale = scaled->operands[0]->operands[0];
-  parts.scale = scaled->operands[0]->operands[1];
+  parts.row_scale = row_scale;
+  parts.scale = scale;
   if (correction) {
     bool is_scaled = IsBinary(correction, BinaryOp::kMultiply) &&
                      IsBinary(correction->operands[0], BinaryOp::kMultiply) &&
                      correction->operands[0]->operands[1]->kind == ExprKind::kFloatConst;
     if (!is_scaled) return std::nullopt;
     parts.row_sum = correction->operands[0]->operands[0];
-    parts.zero = correction->operands[1];
+    (has_scales ? parts.zero : parts.minimum) = correction->operands[1];
   }
   auto is_uniform = [&](const Expr& e) { return !e || DependsOnFirst(e, sum.axes, parts.outer_axes); };
   while (!is_uniform(parts.row_scale) || !is_uniform(parts.scale) || !is_uniform(parts.row_sum) ||
-         !is_uniform(parts.zero)) {
+         !is_uniform(parts.zero) || !is_uniform(parts.minimum)) {
     ++parts.outer_axes;
   }
   if (parts.outer_axes == sum.axes.size() || ShiftsAlong(code, sum.axes.back())) return std::nullopt;

@@ -14,9 +14,11 @@ namespace rvm::schedule {
 
 // Writes sums of products of
 //   cast(row, float32) * row_scale    with row of int8, and
-//   (cast(code, float32) - zero) * scale    with code of uint8, read from constants,
-// where scales and zero points depend on none but the first axes of the sum, as
-//   row_scale * scale * (cast(row, float32) * cast(code, float32) - row_sum / size * zero)
+//   (cast(code, float32) - zero) * scale    with code of uint8, read from constants, or
+//   cast(code, float32) * scale - minimum
+// where scales, zero points and minima depend on none but the first axes of the sum, as
+//   row_scale * scale * (cast(row, float32) * cast(code, float32) - row_sum / size * zero)    or
+//   row_scale * (scale * (cast(row, float32) * cast(code, float32)) - row_sum / size * minimum)
 // where `size` is the number of positions of the other axes, a block. The rows are a tensor of bytes, in the order in
 // which tiles read them. A tile sums up the products of a block as integers, and scales the sum.
 // REQUIRES: factors that are computed from constants alone are expressions of these (ReadStoredFactors).
@@ -25,7 +27,8 @@ te::Computation MultiplyBlocks(const te::Computation& computation, const Target&
 // The parts of such a sum.
 struct BlockProduct {
   te::Expr row, code, row_scale, scale;
-  te::Expr row_sum, zero;    // of a block; null: the zero point is 0
+  te::Expr row_sum;          // of a block; null: there is neither of the next two
+  te::Expr zero, minimum;    // null: 0
   size_t outer_axes = 0;     // the axes of the sum that number blocks
   int64_t depth_step = 0;    // see Tile::depth_step; it divides the innermost extent
   bool sums_narrow = false;  // see Tile::Blocks

@@ -122,7 +122,9 @@ std::vector<Expr> ReadExpressions(const LoopNest& nest) {
   if (nest.tile->scale) expressions.push_back(nest.tile->scale);
   if (const std::optional<Tile::Blocks>& blocks = nest.tile->blocks) {
     expressions.push_back(blocks->row_scale);
-    if (blocks->zero) expressions.insert(expressions.end(), {blocks->row_sum, blocks->zero});
+    for (const te::Expr& e : {blocks->row_sum, blocks->zero, blocks->minimum}) {
+      if (e) expressions.push_back(e);
+    }
   }
   return expressions;
 }

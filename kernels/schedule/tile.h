@@ -40,10 +40,11 @@ struct Tile {
 
   // A product of bytes in blocks (MultiplyBlocks): the broadcast factor is an element of int8, the vector factor is
   // made of bits of a byte, which sources[0] holds. The products of the axes behind the first `scaled_axes` are summed
-  // up as integers. Less the row's sum times the zero point, and times both scales, they are added to the tile's sums.
+  // up as integers. Less the row's sum times the zero point, and times both scales, they are added to the tile's sums;
+  // with a minimum, times the scale, less the row's sum times the minimum, and times the row's scale.
   struct Blocks {
     te::Expr row_scale;
-    te::Expr row_sum, zero;  // null: the zero point is 0
+    te::Expr row_sum, zero, minimum;  // zero, minimum: null for 0
     // Pairs are added up in lanes of int16 first, for so many steps that these hold the sums. Else in lanes of int32.
     bool sums_narrow = false;
     int64_t steps_at_once = 1;  // emitted one behind the other

@@ -229,9 +229,13 @@ class TilePlanner {
     tile.vector = product.code;
     tile.scale = product.scale;
     tile.scaled_axes = product.outer_axes;
-    tile.blocks = {product.row_scale, product.row_sum, product.zero, product.sums_narrow, StepsAtOnce(product)};
+    tile.blocks = {product.row_scale, product.row_sum,     product.zero,
+                   product.minimum,   product.sums_narrow, StepsAtOnce(product)};
     std::vector<Expr> by_row = {product.row, product.row_scale}, by_column = {product.code, product.scale};
-    if (product.zero) by_row.push_back(product.row_sum), by_column.push_back(product.zero);
+    if (product.row_sum) by_row.push_back(product.row_sum);
+    for (const Expr& e : {product.zero, product.minimum}) {
+      if (e) by_column.push_back(e);
+    }
     std::vector<size_t> columns, rows;
     for (size_t i = 0; i < nest_.axes.size(); ++i) {
       bool is_column = Depend(by_column, nest_.axes[i]), is_row = Depend(by_row, nest_.axes[i]);

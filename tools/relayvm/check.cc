@@ -24,6 +24,7 @@ constexpr OptionSpec kOptions[] = {
     kShapeOption,
     kSignatureOption,
     kCacheDTypeOption,
+    kActivationDTypeOption,
     {"--types", "", "print the type of each function"},
 };
 

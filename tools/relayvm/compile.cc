@@ -41,6 +41,7 @@ constexpr OptionSpec kOptions[] = {
     kShapeOption,
     kSignatureOption,
     kCacheDTypeOption,
+    kActivationDTypeOption,
     kLevelOption,
     kTargetOption,
     kCompileDeviceOption,

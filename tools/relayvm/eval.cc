@@ -29,6 +29,7 @@ constexpr OptionSpec kOptions[] = {
     kShapeOption,
     kSignatureOption,
     kCacheDTypeOption,
+    kActivationDTypeOption,
     {"--max-steps", "N", "stop after N steps (no limit)"},
 };
 

@@ -63,6 +63,9 @@ absl::StatusOr<importing::ImportedModel> ImportModel(const std::string& path, co
   for (const std::string& given : options.Values(kCacheDTypeOption.name)) {
     RVM_RETURN_IF_ERROR(OfOption(kCacheDTypeOption, driver::AddCacheDType(given, import)));
   }
+  for (const std::string& given : options.Values(kActivationDTypeOption.name)) {
+    RVM_RETURN_IF_ERROR(OfOption(kActivationDTypeOption, driver::AddActivationDType(given, import)));
+  }
   RVM_ASSIGN_OR_RETURN(importing::ImportedModel model, importing::ImportFile(path, std::move(import)));
   for (const std::string& warning : model.warnings)
     std::cerr << "relayvm: warning: " << path << ": " << warning << '\n';
@@ -92,7 +95,8 @@ absl::StatusOr<driver::ProgramFiles> ReadImports(const Options& options) {
   constexpr Given kGiven[] = {{kShapeOption, kInput, kInputPattern},
                               {kFreezeOption, kInput, kInputPattern},
                               {kSignatureOption, "a signature of a SavedModel", "SIGNATURE"},
-                              {kCacheDTypeOption, "a dtype of the caches of a model", "DTYPE"}};
+                              {kCacheDTypeOption, "a dtype of the caches of a model", "DTYPE"},
+                              {kActivationDTypeOption, "a dtype of the activations of a model", "DTYPE"}};
   for (const auto& [option, what, pattern] : kGiven) {
     // The name in an import of a text.
     const std::string name = absl::StrReplaceAll(Abseil(option.name.substr(2)), {{"-", "_"}});
@@ -168,6 +172,7 @@ constexpr OptionSpec kOptions[] = {
     kShapeOption,
     kSignatureOption,
     kCacheDTypeOption,
+    kActivationDTypeOption,
     kLevelOption,
     kTargetOption,
 };

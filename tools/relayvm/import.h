@@ -33,16 +33,22 @@ inline constexpr OptionSpec kCacheDTypeOption = {"--cache-dtype", "DTYPE",
                                                  "values, float16, bfloat16 or float32; float16 for a "
                                                  "decoder whose weights are not of float32, else float32"};
 
+inline constexpr OptionSpec kActivationDTypeOption = {"--activation-dtype", "DTYPE",
+                                                      "of quantised weights without a graph: int8 (the default) rounds "
+                                                      "the rows that they multiply in blocks, as llama.cpp "
+                                                      "does; float32 leaves them as they are, and is slower"};
+
 // Imports the model at `path` by the options above, with the weights of the file `weights`, or those beside it or in it
 // if that is empty. The error names the file. `sources`: see importing::ImportOptions.
 absl::StatusOr<importing::ImportedModel> ImportModel(const std::string& path, const Options& options,
                                                      const std::string& weights, diagnostics::SourceMap* sources);
 
-inline constexpr OptionSpec kImportOption = {"--import", "NAME=FILE",
-                                             "make the model or the .relay file the function @NAME of the "
-                                             "program, as `import \"FILE\" as @NAME;` does; "
-                                             "`--shape` and `--freeze` take @NAME.INPUT=VALUE for it, `--signature` "
-                                             "@NAME.SIGNATURE, `--cache-dtype` @NAME.DTYPE; may be repeated"};
+inline constexpr OptionSpec kImportOption = {
+    "--import", "NAME=FILE",
+    "make the model or the .relay file the function @NAME of the "
+    "program, as `import \"FILE\" as @NAME;` does; "
+    "`--shape` and `--freeze` take @NAME.INPUT=VALUE for it, `--signature` "
+    "@NAME.SIGNATURE, `--cache-dtype` and `--activation-dtype` @NAME.DTYPE; may be repeated"};
 
 // Reads `--import`, and the options of models for these files.
 absl::StatusOr<driver::ProgramFiles> ReadImports(const Options& options);

@@ -15,9 +15,9 @@
 namespace rvm::tools {
 namespace {
 
-constexpr OptionSpec kCompileOptions[] = {kParamsOption,    kImportOption,     kFreezeOption,     kShapeOption,
-                                          kSignatureOption, kCacheDTypeOption, kLevelOption,      kTargetOption,
-                                          kBatchOption,     kWithPassOption,   kWithoutPassOption};
+constexpr OptionSpec kCompileOptions[] = {
+    kParamsOption,          kImportOption, kFreezeOption, kShapeOption, kSignatureOption, kCacheDTypeOption,
+    kActivationDTypeOption, kLevelOption,  kTargetOption, kBatchOption, kWithPassOption,  kWithoutPassOption};
 
 }  // namespace
 

@@ -53,6 +53,7 @@ constexpr OptionSpec kOptions[] = {
     kShapeOption,
     kSignatureOption,
     kCacheDTypeOption,
+    kActivationDTypeOption,
     kLevelOption,
     kTargetOption,
 };

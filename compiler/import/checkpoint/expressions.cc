@@ -19,7 +19,8 @@ std::string EmptyCache(int64_t heads, int64_t size, DataType dtype) {
 }
 
 std::string Dense(Weights& weights, std::string_view x, const std::string& name, int64_t outputs, int64_t inputs) {
-  std::string y = absl::StrCat("nn.dense(", Abseil(x), ", ", weights.Value(name + ".weight", {outputs, inputs}), ")");
+  const std::string weight = name + ".weight", rows = weights.RowsFor(weight, x, inputs);
+  std::string y = absl::StrCat("nn.dense(", rows, ", ", weights.Value(weight, {outputs, inputs}), ")");
   return WithBias(weights, std::move(y), name, outputs);
 }
 

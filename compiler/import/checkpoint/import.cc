@@ -29,6 +29,7 @@
 #include "compiler/import/checkpoint/encoder_decoder.h"
 #include "compiler/import/checkpoint/folder_settings.h"
 #include "compiler/import/checkpoint/gguf.h"
+#include "compiler/import/checkpoint/weight_form.h"
 #include "compiler/import/checkpoint/weights.h"
 #include "compiler/import/refusals.h"
 #include "compiler/import/safetensors.h"
@@ -179,9 +180,20 @@ Program ProgramOf(const EncoderDecoderConfig& config, Refusals& refusals) {
   return program;
 }
 
+// Refuses to round rows for weights that are not quantised.
+void CheckActivations(const StoredTensors& tensors, const ImportOptions& options, Refusals& refusals) {
+  const bool rounds = options.activation_dtype && *options.activation_dtype != kFloat32;
+  const bool has_blocks = std::ranges::any_of(tensors, [](const auto& t) { return RoundedBlock(t.second.type) > 0; });
+  if (!rounds || has_blocks) return;
+  refusals.Add(
+      "activations", options.activation_dtype->ToString(),
+      absl::InvalidArgumentError("the model has no quantised weights, which such rows could be multiplied by"));
+}
+
 absl::StatusOr<ImportedModel> BuildModel(const Program& program, const StoredTensors& tensors, Refusals& refusals,
                                          const ImportOptions& options) {
-  Weights weights(tensors, refusals, options.release);
+  CheckActivations(tensors, options, refusals);
+  Weights weights(tensors, refusals, options.release, options.activation_dtype != kFloat32);
   std::string text;
   if (program.write != nullptr) text = program.write(weights);
   if (options.coverage != nullptr) refusals.AddTo(*options.coverage);

@@ -34,20 +34,15 @@ struct BlockForm {
   void (*unpack)(const uint8_t* block, std::span<uint8_t* const> parts);
 };
 
-// Packs codes of 8 / N bits, N a byte, the lowest bits first.
-template <int N>
-void Pack(const uint8_t* codes, int64_t count, uint8_t* packed) {
-  constexpr int kBits = 8 / N;
-  for (int64_t i = 0; i < count / N; ++i) {
-    uint8_t byte = 0;
-    for (int k = 0; k < N; ++k) byte = static_cast<uint8_t>(byte | codes[i * N + k] << (k * kBits));
-    packed[i] = byte;
-  }
+// Packs codes of 4 bits, the lower bits first.
+void PackPairs(const uint8_t* codes, int64_t count, uint8_t* packed) {
+  for (int64_t i = 0; i < count / 2; ++i) packed[i] = static_cast<uint8_t>(codes[2 * i] | codes[2 * i + 1] << 4);
 }
 
+// Codes of int8 become 0 ... 255, with a zero point of 128, as instructions for products of bytes have them.
 void UnpackQ8(const uint8_t* block, std::span<uint8_t* const> parts) {
   std::memcpy(parts[1], block, 2);
-  std::memcpy(parts[0], block + 2, 32);
+  for (int i = 0; i < 32; ++i) parts[0][i] = block[2 + i] ^ 128;
 }
 
 // A byte has elements i and i + 16.
@@ -57,7 +52,7 @@ void UnpackQ4(const uint8_t* block, std::span<uint8_t* const> parts) {
     codes[i] = block[2 + i] & 15;
     codes[i + 16] = block[2 + i] >> 4;
   }
-  Pack<2>(codes, 32, parts[0]);
+  PackPairs(codes, 32, parts[0]);
   std::memcpy(parts[1], block, 2);
 }
 
@@ -72,7 +67,7 @@ void UnpackQ4K(const uint8_t* block, std::span<uint8_t* const> parts) {
       codes[64 * i + 32 + k] = bytes[32 * i + k] >> 4;
     }
   }
-  Pack<2>(codes, 256, parts[0]);
+  PackPairs(codes, 256, parts[0]);
   for (int i = 0; i < 4; ++i) {
     parts[1][i] = packed[i] & 63;
     parts[2][i] = packed[i + 4] & 63;
@@ -83,27 +78,24 @@ void UnpackQ4K(const uint8_t* block, std::span<uint8_t* const> parts) {
   std::memcpy(parts[4], block + 2, 2);
 }
 
-// Two halves of 128 elements: 64 bytes of the low 4 bits, 32 of the high 2 bits, 8 scales; then one factor.
+// Two halves of 128 elements: 64 bytes of the low 4 bits, 32 of the high 2 bits, 8 scales; then one factor. Codes
+// become bytes: to put 6 bits together in a kernel takes longer than to load 2 more.
 void UnpackQ6K(const uint8_t* block, std::span<uint8_t* const> parts) {
-  uint8_t low[256], high[256];
   for (int half = 0; half < 2; ++half) {
     const uint8_t *lows = block + 64 * half, *highs = block + 128 + 32 * half;
     for (int k = 0; k < 32; ++k) {
       for (int i = 0; i < 4; ++i) {
-        uint8_t byte = lows[k + 32 * (i % 2)];
-        low[128 * half + 32 * i + k] = i < 2 ? byte & 15 : byte >> 4;
-        high[128 * half + 32 * i + k] = highs[k] >> (2 * i) & 3;
+        const int byte = lows[k + 32 * (i % 2)], low = i < 2 ? byte & 15 : byte >> 4, high = highs[k] >> (2 * i) & 3;
+        parts[0][128 * half + 32 * i + k] = static_cast<uint8_t>(low | high << 4);
       }
     }
   }
-  Pack<2>(low, 256, parts[0]);
-  Pack<4>(high, 256, parts[1]);
-  std::memcpy(parts[2], block + 192, 16);
-  std::memcpy(parts[3], block + 208, 2);
+  std::memcpy(parts[1], block + 192, 16);
+  std::memcpy(parts[2], block + 208, 2);
 }
 
 constexpr BlockForm kBlockForms[] = {
-    {"Q8_0", 32, 34, 2, {{"_codes", kInt8, 32}, {"_scales", kFloat16, 1}}, UnpackQ8},
+    {"Q8_0", 32, 34, 2, {{"_codes", kUInt8, 32}, {"_scales", kFloat16, 1}}, UnpackQ8},
     {"Q4_0", 32, 18, 2, {{"_codes", kUInt8, 16}, {"_scales", kFloat16, 1}}, UnpackQ4},
     {"Q4_K",
      256,
@@ -118,8 +110,8 @@ constexpr BlockForm kBlockForms[] = {
     {"Q6_K",
      256,
      210,
-     4,
-     {{"_codes", kUInt8, 128}, {"_high_codes", kUInt8, 64}, {"_scales", kInt8, 16}, {"_scale_factors", kFloat16, 1}},
+     3,
+     {{"_codes", kUInt8, 256}, {"_scales", kInt8, 16}, {"_scale_factors", kFloat16, 1}},
      UnpackQ6K},
 };
 
@@ -190,21 +182,36 @@ std::string ElementsOf(std::string_view type, size_t rank,
   auto spread = [&](std::string_view x, int64_t times) {
     return absl::StrCat("repeat(", Abseil(x), ", repeats=", times, ", axis=", rank - 1, ")");
   };
-  auto bits = [&](std::string_view suffix, int64_t count) {
-    return number(absl::StrCat("unpack_bits(", part(suffix), ", bits=", count, ")"));
+  auto halves = [&](std::string_view suffix) {
+    return number(absl::StrCat("unpack_bits(", part(suffix), ", bits=4)"));
   };
   // Numbers of parts of a block, times the factor of the block.
   auto scaled = [&](std::string_view suffix, std::string_view factors, int64_t count) {
     return absl::StrCat(number(part(suffix)), " * ", spread(number(part(factors)), count));
   };
-  if (type == "Q8_0") return absl::StrCat(number(part("_codes")), " * ", spread(number(part("_scales")), 32));
-  if (type == "Q4_0") return absl::StrCat("(", bits("_codes", 4), " - 8f) * ", spread(number(part("_scales")), 32));
+  if (type == "Q8_0")
+    return absl::StrCat("(", number(part("_codes")), " - 128f) * ", spread(number(part("_scales")), 32));
+  if (type == "Q4_0") return absl::StrCat("(", halves("_codes"), " - 8f) * ", spread(number(part("_scales")), 32));
   if (type == "Q4_K") {
-    return absl::StrCat(bits("_codes", 4), " * ", spread(scaled("_scales", "_scale_factors", 8), 32), " - ",
+    return absl::StrCat(halves("_codes"), " * ", spread(scaled("_scales", "_scale_factors", 8), 32), " - ",
                         spread(scaled("_minima", "_minimum_factors", 8), 32));
   }
-  return absl::StrCat("(", bits("_codes", 4), " + ", bits("_high_codes", 2), " * 16f - 32f) * ",
-                      spread(scaled("_scales", "_scale_factors", 16), 16));
+  return absl::StrCat("(", number(part("_codes")), " - 32f) * ", spread(scaled("_scales", "_scale_factors", 16), 16));
+}
+
+int64_t RoundedBlock(std::string_view type) {
+  if (FindBlockForm(type) == nullptr) return 0;
+  return type == "Q6_K" ? 16 : 32;
+}
+
+std::string RoundedRows(std::string_view function, int64_t size, int64_t block) {
+  const std::string rows = absl::StrCat("Tensor[(t, ", size, "), float32]");
+  return absl::StrCat(
+      "def ", Abseil(function), "(%x: ", rows, ") -> ", rows, " {\n", "  let %blocks = reshape(%x, newshape=[0, ",
+      size / block, ", ", block, "]);\n", "  let %greatest = max(abs(%blocks), axis=[-1], keepdims=True);\n",
+      "  let %steps = round_half_even(%blocks * (127f / maximum(%greatest, 1e-30f)));\n",
+      "  let %bytes = cast(%steps, dtype=\"int8\");\n",
+      "  reshape(cast(%bytes, dtype=\"float32\") * (%greatest * 0.00787401572f), newshape=[0, ", size, "])\n}\n");
 }
 
 }  // namespace rvm::checkpoint

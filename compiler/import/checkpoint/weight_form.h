@@ -3,6 +3,7 @@
 #ifndef RVM_COMPILER_IMPORT_CHECKPOINT_WEIGHT_FORM_H_
 #define RVM_COMPILER_IMPORT_CHECKPOINT_WEIGHT_FORM_H_
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -30,6 +31,13 @@ std::vector<WeightPart> PartsOf(const StoredTensor& tensor);
 // some rows of it. `rank` is the number of its axes.
 std::string ElementsOf(std::string_view type, size_t rank,
                        const std::function<std::string(std::string_view suffix)>& part);
+
+// Returns the elements of a row that share a scale where it is rounded for weights of the type; 0: it is not.
+int64_t RoundedBlock(std::string_view type);
+
+// Returns a function of rows of `size` elements, which rounds each block of them to -127 ... 127 steps of the size that
+// its greatest element asks for. Source: llama.cpp, where such rows are of the type Q8_0.
+std::string RoundedRows(std::string_view function, int64_t size, int64_t block);
 
 }  // namespace rvm::checkpoint
 

@@ -1,6 +1,7 @@
 #include "compiler/import/checkpoint/weights.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -28,8 +29,8 @@ std::string Quoted(std::string_view name) { return absl::StrCat("`", Abseil(Read
 }  // namespace
 
 Weights::Weights(const StoredTensors& tensors, importing::Refusals& refusals,
-                 std::function<void(importing::Bytes part)> release)
-    : tensors_(tensors), refusals_(refusals), release_(std::move(release)) {
+                 std::function<void(importing::Bytes part)> release, bool rounds_rows)
+    : tensors_(tensors), refusals_(refusals), release_(std::move(release)), rounds_rows_(rounds_rows) {
   for (const auto& [name, tensor] : tensors) {
     if (IsSupportedType(tensor.type)) continue;
     refusals_.Add(
@@ -87,6 +88,15 @@ std::string Weights::Elements(std::string_view name, const Shape& shape,
 
 std::string Weights::Value(std::string_view name, const Shape& shape) {
   return Elements(name, shape, [](const std::string& variable) { return variable; });
+}
+
+std::string Weights::RowsFor(std::string_view name, std::string_view x, int64_t size) {
+  const auto tensor = tensors_.find(name);
+  const int64_t block = rounds_rows_ && tensor != tensors_.end() ? RoundedBlock(tensor->second.type) : 0;
+  if (block == 0 || size % block != 0) return std::string(x);
+  std::string function = absl::StrCat("@rounded_", size, "_by_", block);
+  if (functions_.insert(function).second) absl::StrAppend(&declarations_, RoundedRows(function, size, block));
+  return absl::StrCat(Abseil(function), "(", Abseil(x), ")");
 }
 
 std::string Weights::Rows(std::string_view name, const Shape& shape, std::string_view index) {

@@ -588,5 +588,16 @@ TEST(FuseOpsTest, FullKernelsEndAtNarrowTensors) {
   EXPECT_EQ(KernelSizes(After("fuse_ops", program(30, 60), 2)), std::vector<int>({64, 27}));
 }
 
+// A weight that is made of codes joins its product before rows do that fill the kernel.
+TEST(FuseOpsTest, ExpandedWeightsJoinTheirProductFirst) {
+  std::string source = "def @main(%x: Tensor[(1, 512), float32]) {\n  let %y0 = %x + 1f;\n";
+  for (int i = 1; i < 62; ++i) absl::StrAppend(&source, "  let %y", i, " = %y", i - 1, " * ", i + 1, "f;\n");
+  absl::StrAppend(&source, "  nn.dense(%y61, (cast(Constant(2u8, (300, 512), uint8), dtype=\"float32\") - 8f) * ",
+                  "Constant(3f, (300, 1), float32))\n}\n");
+  const std::string text = After("fuse_ops", source, 2);
+  EXPECT_EQ(text.find("Tensor[(300, 512), float32], Primitive"), std::string::npos) << text;
+  EXPECT_EQ(KernelSizes(text), std::vector<int>({62, 4}));
+}
+
 }  // namespace
 }  // namespace rvm::passes

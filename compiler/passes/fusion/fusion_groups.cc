@@ -351,9 +351,11 @@ std::vector<uint32_t> FusionPlan::Producers(uint32_t step) const {
 void FusionPlan::JoinProducers(uint32_t step) {
   std::vector<uint32_t> candidates;
   for (uint32_t producer : Producers(step)) candidates.push_back(steps_[producer].group);
-  // A group that uses another comes first, so that the other has no user outside.
-  std::sort(candidates.begin(), candidates.end(),
-            [&](uint32_t a, uint32_t b) { return groups_[a].last > groups_[b].last; });
+  // A group that uses another comes first, so that the other has no user outside. A weight that is computed comes
+  // before all of them: it would be stored as a whole, while there are but a few rows to multiply it by.
+  std::ranges::sort(candidates, std::ranges::greater(), [&](uint32_t candidate) {
+    return std::pair(ExpandsConstants(groups_[candidate]), groups_[candidate].last);
+  });
   for (uint32_t candidate : candidates) {
     uint32_t own = steps_[step].group;
     if (candidate == own || groups_[candidate].members.empty() || !MayMerge(groups_[candidate], step)) continue;
@@ -363,6 +365,20 @@ void FusionPlan::JoinProducers(uint32_t step) {
       TakeEnd(candidate, step);
     }
   }
+}
+
+bool FusionPlan::ExpandsConstants(const FusionGroup& group) const {
+  return std::ranges::all_of(group.members, [&](uint32_t member) {
+    bool is_inside = true;
+    ForEachAtom(*steps_[member].op, [&](const Expr* atom) {
+      const auto* use = DynCast<ir::VarExpr>(atom);
+      auto found = use == nullptr ? producers_.end() : producers_.find(use->var);
+      is_inside =
+          is_inside &&
+          (use == nullptr || (found != producers_.end() && std::ranges::binary_search(group.members, found->second)));
+    });
+    return is_inside;
+  });
 }
 
 // Gives the group of the step the last members of a producer that is too large for it, where less memory lies between

@@ -111,6 +111,8 @@ class FusionPlan {
   bool MayMerge(const FusionGroup& producer, uint32_t step) const;
   bool Fits(const FusionGroup& producer, const FusionGroup& consumer) const;
   void TakeEnd(uint32_t producer, uint32_t step);
+  // Returns whether the group computes something from constants alone, such as a weight from its codes.
+  bool ExpandsConstants(const FusionGroup& group) const;
   double BytesBetween(const std::vector<uint32_t>& members, size_t begin, uint32_t consumer) const;
   void SetMembers(uint32_t group, std::vector<uint32_t> members);
   bool MayShareDevice(const FusionGroup& producer, const FusionGroup& consumer) const;

@@ -215,8 +215,9 @@ Values TileSums::EmitBlockSums(size_t axis, Value* row, int64_t height, const Pa
 // Adds the sums of a block, scaled.
 Values TileSums::EmitBlock(size_t axis, Value* row, int64_t height, const Panel& panel, Values sums) {
   const Tile::Blocks& blocks = *t_.blocks;
-  Values products = EmitBlockSums(axis, row, height, panel), scales = f_.Expand(t_.scale, panel), zeros;
+  Values products = EmitBlockSums(axis, row, height, panel), scales = f_.Expand(t_.scale, panel), zeros, minima;
   if (blocks.zero) zeros = f_.Expand(blocks.zero, panel);
+  if (blocks.minimum) minima = f_.Expand(blocks.minimum, panel);
   auto splat = [&](const Expr& e) { return b_.CreateVectorSplat(static_cast<unsigned>(t_.lanes), e_.Emit(e)); };
   auto multiply_add = [&](Value* a, Value* b, Value* c) {
     return b_.CreateIntrinsic(llvm::Intrinsic::fmuladd, {vector_}, {a, b, c});
@@ -225,13 +226,15 @@ Values TileSums::EmitBlock(size_t axis, Value* row, int64_t height, const Panel&
     e_.OpenScope();
     if (t_.row) e_.Bind(s_.nest.axes[*t_.row], b_.CreateNSWAdd(row, I64(r)));
     Value* row_scale = splat(blocks.row_scale);
-    Value* minus_row_sum = blocks.zero ? b_.CreateFNeg(splat(blocks.row_sum)) : nullptr;
+    Value* minus_row_sum = blocks.row_sum ? b_.CreateFNeg(splat(blocks.row_sum)) : nullptr;
     e_.CloseScope();
     for (int64_t v = 0; v < t_.vectors; ++v) {
       auto i = static_cast<size_t>(r * t_.vectors + v), column = static_cast<size_t>(v);
       Value* product = b_.CreateSIToFP(products[i], vector_);
       if (blocks.zero) product = multiply_add(minus_row_sum, zeros[column], product);
-      sums[i] = multiply_add(row_scale, b_.CreateFMul(product, scales[column]), sums[i]);
+      product = b_.CreateFMul(product, scales[column]);
+      if (blocks.minimum) product = multiply_add(minus_row_sum, minima[column], product);
+      sums[i] = multiply_add(row_scale, product, sums[i]);
     }
   }
   return sums;

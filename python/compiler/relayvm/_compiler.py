@@ -48,7 +48,7 @@ class _ImportOptions(ctypes.Structure):
     _fields_ = [("struct_size", c_uint32), ("reserved", c_uint32), ("frozen", POINTER(_Tensor)),
                 ("frozen_count", c_size_t), ("shapes", POINTER(_Shape)), ("shape_count", c_size_t),
                 ("weights", c_char_p), ("weights_size", c_size_t), ("signatures", POINTER(c_char_p)),
-                ("signature_count", c_size_t), ("cache_dtype", c_char_p)]
+                ("signature_count", c_size_t), ("cache_dtype", c_char_p), ("activation_dtype", c_char_p)]
 
 
 _lib = declare(load("librelayvm_compiler.so.1", os.path.dirname(__file__), "RELAYVM_COMPILER_LIBRARY"), {
@@ -485,7 +485,7 @@ def import_darknet(config, weights=None, *, inputs=None, freeze=None):
     config: a path (`.cfg`), or bytes. weights: the path or the bytes of its `.weights`; None: the file beside the
     configuration. inputs, freeze: as of import_onnx. Raises ImportFailed.
     """
-    return _import("darknet", config, inputs, freeze, weights)
+    return _import("darknet", config, inputs, freeze, weights=weights)
 
 
 def import_mxnet(symbol, params=None, *, inputs=None, freeze=None):
@@ -497,7 +497,7 @@ def import_mxnet(symbol, params=None, *, inputs=None, freeze=None):
     """
     if isinstance(symbol, str) and symbol.lstrip().startswith("{"):
         symbol = symbol.encode()
-    return _import("mxnet", symbol, inputs, freeze, params)
+    return _import("mxnet", symbol, inputs, freeze, weights=params)
 
 
 def import_stablehlo(model, *, inputs=None, freeze=None):
@@ -520,15 +520,17 @@ def import_jax(function, *args, inputs=None, freeze=None):
     return _import("stablehlo", exported_bytes(function, args), inputs, freeze)
 
 
-def import_file(path, *, signature=None, inputs=None, freeze=None, cache_dtype=None):
+def import_file(path, *, signature=None, inputs=None, freeze=None, cache_dtype=None, activation_dtype=None):
     """Imports a model of any format that `relayvm import` takes, as a Module.
 
     path: an .onnx, .pt2, .pt, .torchscript, .tflite, .mlirbc, .stablehlo, .keras, .h5, .cfg, -symbol.json, .pb or .gguf file, a SavedModel, or a folder with a config.json and .safetensors files. signature: as
     of import_tf. inputs, freeze: as of import_onnx; a model that is weights alone has no such options. cache_dtype: "float16",
     "bfloat16" or "float32", that of the caches of a model that is weights alone; float16 for a decoder whose weights are not of
-    float32, else float32. Raises ImportFailed.
+    float32, else float32. activation_dtype: "int8" or "float32", that of the rows that quantised weights of such a model
+    multiply; int8 rounds them in blocks, as llama.cpp does, and is the default. Raises ImportFailed.
     """
-    return _import(None, os.fspath(path), inputs, freeze, signature=signature, cache_dtype=cache_dtype)
+    return _import(None, os.fspath(path), inputs, freeze, signature=signature, cache_dtype=cache_dtype,
+                   activation_dtype=activation_dtype)
 
 
 class OperatorUse:
@@ -582,14 +584,15 @@ def _format(model):
     return None if _is_model(path) and not path.endswith(".onnx") else "onnx"
 
 
-def _import(format, model, inputs, freeze, weights=None, signature=None, cache_dtype=None):
-    name, result = _import_result(format, model, inputs, freeze, ImportFailed, weights, signature, cache_dtype)
+def _import(format, model, inputs, freeze, **options):
+    name, result = _import_result(format, model, inputs, freeze, ImportFailed, **options)
     for diagnostic in result.diagnostics:
         warnings.warn(f"{name}: {diagnostic.message}", stacklevel=3)
     return Module(result.text, _weights(result), name)
 
 
-def _import_result(format, model, inputs, freeze, error, weights=None, signature=None, cache_dtype=None):
+def _import_result(format, model, inputs, freeze, error, weights=None, signature=None, cache_dtype=None,
+                   activation_dtype=None):
     format = format and format.encode()
     frozen, _kept = _tensors(freeze)
     shapes = (_Shape * len(inputs or {}))(*(
@@ -603,7 +606,7 @@ def _import_result(format, model, inputs, freeze, error, weights=None, signature
     signatures = (c_char_p * len(names))(*(name.encode() for name in names))
     options = _ImportOptions(ctypes.sizeof(_ImportOptions), 0, frozen, len(frozen), shapes, len(shapes), weights,
                              len(weights or b""), signatures, len(names),
-                             None if cache_dtype is None else str(cache_dtype).encode())
+                             *(None if dtype is None else str(dtype).encode() for dtype in (cache_dtype, activation_dtype)))
     if isinstance(model, (bytes, bytearray)):
         name, pointer = "<model>", _lib.rvm_import(format, bytes(model), len(model), ctypes.byref(options))
     else:
