@@ -6,6 +6,7 @@
 
 namespace rvm::models {
 
+std::string_view AttentionText();
 std::string_view DecoderText();
 std::string_view EncoderDecoderText();
 std::string_view EncoderText();

@@ -141,6 +141,36 @@ TEST(MatrixGroupsTest, MasksOfEachBatchOrOfAll) {
   }
 }
 
+// Queries of several heads share keys: they are rows of one product, whose blocks are of one head each because of the
+// mask, also in calls with few rows.
+TEST(MatrixGroupsTest, HeadsThatShareKeys) {
+  Dim t = Dim::Var(1, "t"), m = Dim::Var(2, "m");
+  for (const Dim& tokens : {Dim(50), t}) {
+    const Dim rows = tokens * 3;
+    Tensor q = Input(0, "q", kFloat32, {Dim(2), rows, Dim(64)}), k = Input(1, "k", kFloat32, {m, Dim(2), Dim(64)});
+    Tensor mask = Input(2, "mask", kFloat32, {tokens, m});
+    Dim depth[] = {Dim(64)};
+    Tensor scores = ComputeTensor("scores", kFloat32, {Dim(2), rows, m}, [&](Indices i) {
+      return te::Reduce(ReduceOp::kSum, depth,
+                        [&](Indices r) { return q({i[0], i[1], r[0]}) * k({i[2], i[0], r[0]}); });
+    });
+    Tensor masked = ComputeTensor("masked", kFloat32, {Dim(2), Dim(3), tokens, m}, [&](Indices i) {
+      return scores({i[0], i[1] * te::DimValue(tokens) + i[2], i[3]}) + mask({i[2], i[3]});
+    });
+    CheckOptions options{.symbol_values = {{1}, {40}, {130}}, .range = 1, .threads = true};
+    if (tokens == t) options.symbol_values = {{1, 1}, {1, 70}, {2, 64}, {3, 5}, {40, 33}, {100, 130}};
+    for (const ScheduledKernel& kernel : CheckOnTargets({"shared", {q, k, mask}, {Softmax(masked)}}, options)) {
+      ExpectOneGroup(kernel);
+      for (const schedule::LoopNest& nest : kernel.schedule.nests) {
+        if (!nest.tile) continue;
+        EXPECT_EQ(nest.tile->few.has_value(), tokens == t) << Describe(kernel.schedule);
+        EXPECT_EQ(CompareDims(nest.tile->blocks_of_rows.span, tokens), DimEquality::kEqual)
+            << Describe(kernel.schedule);
+      }
+    }
+  }
+}
+
 TEST(MatrixGroupsTest, FactorsOfOtherTypesAndLayouts) {
   for (DataType dtype : {kFloat16, kBFloat16}) {
     Attention attention{.heads = {2}, .rows = 80, .keys = 95, .dtype = dtype};

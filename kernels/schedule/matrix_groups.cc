@@ -44,11 +44,21 @@ bool RunsByRows(const LoopNest& nest) {
   return !tile.few || !tile.few->always();
 }
 
+// Returns whether one extent is known to be a multiple of another.
+bool IsMultiple(const Dim& whole, const Dim& part) {
+  // The quotient where each symbol has a value of its own is the one everywhere, or there is none.
+  const auto value = [](const Dim& dim) {
+    return EvaluateDim(dim, [](const Dim& leaf) -> std::optional<int64_t> { return 1009 + 2 * leaf.id(); });
+  };
+  const std::optional<int64_t> a = value(whole), b = value(part);
+  return a && b && *b > 0 && *a % *b == 0 && CompareDims(part * (*a / *b), whole) == DimEquality::kEqual;
+}
+
 // Finds the nests that share the rows of a product.
 class MatrixGrouper {
  public:
   MatrixGrouper(Schedule& schedule, size_t first)
-      : schedule_(schedule), first_(first), matrix_rows_(nest(first).axes[*nest(first).tile->row].extent) {
+      : schedule_(schedule), first_(first), span_(nest(first).axes[*nest(first).tile->row].extent) {
     count_ = te::NumPositions(std::span(nest(first).axes).first(*nest(first).tile->row + 1));
   }
 
@@ -57,8 +67,12 @@ class MatrixGrouper {
  private:
   const LoopNest& nest(size_t n) const { return schedule_.nests[n]; }
 
-  // How many first axes count the rows; nullopt if none do, or if rows of a matrix are apart.
-  std::optional<size_t> RowAxes(const LoopNest& nest) const;
+  struct Rows {
+    size_t axes;  // the first ones, which count rows
+    Dim span;     // of blocks then
+  };
+  // Returns how the nest has the rows; nullopt if its first axes count others, or if blocks would not fit these.
+  std::optional<Rows> RowsOf(const LoopNest& nest) const;
   // Returns whether the nest may run block by block; `axes` count its rows.
   bool RunsByBlocks(const LoopNest& nest, size_t axes) const;
   // Returns whether the nest reads a tensor of a member, and whether it needs only the rows so far of all that it
@@ -69,21 +83,20 @@ class MatrixGrouper {
 
   Schedule& schedule_;
   size_t first_;
-  Dim matrix_rows_, count_;
+  Dim span_;   // rows at whose multiples a block ends: those of a matrix, or of a part of it
+  Dim count_;  // of all rows
   std::vector<size_t> members_;
 };
 
-std::optional<size_t> MatrixGrouper::RowAxes(const LoopNest& nest) const {
+std::optional<MatrixGrouper::Rows> MatrixGrouper::RowsOf(const LoopNest& nest) const {
   Dim rows = 1;
   for (size_t i = 0; i < nest.axes.size(); ++i) {
     rows = rows * nest.axes[i].extent;
     if (CompareDims(rows, count_) != DimEquality::kEqual) continue;
-    // A block, whose rows are those of one matrix, does not go beyond the end of the last of these axes.
+    // A block does not go beyond the end of the last of these axes.
     const Dim& inner = nest.axes[i].extent;
-    const bool are_known = inner.is_const() && matrix_rows_.is_const() && matrix_rows_ != Dim(0);
-    const bool has_whole = CompareDims(inner, matrix_rows_) == DimEquality::kEqual ||
-                           (are_known && inner.constant() % matrix_rows_.constant() == 0);
-    return i == 0 || has_whole ? std::optional(i + 1) : std::nullopt;
+    if (i == 0 || IsMultiple(inner, span_)) return Rows{i + 1, span_};
+    return IsMultiple(span_, inner) ? std::optional(Rows{i + 1, inner}) : std::nullopt;
   }
   return std::nullopt;
 }
@@ -146,8 +159,8 @@ int64_t MatrixGrouper::RowsOfBlock() const {
   if (count_.is_const()) rows = std::min(rows, count_.constant() / kMinBlocks);
   rows = std::clamp(rows, kMinRows, kMaxRows);
   int64_t in_tiles = std::max<int64_t>(rows / height, 1) * height;
-  if (matrix_rows_.is_const()) {
-    const int64_t all = std::max<int64_t>(matrix_rows_.constant(), 1);
+  if (span_.is_const()) {
+    const int64_t all = std::max<int64_t>(span_.constant(), 1);
     if (all <= in_tiles) return all;
     // Blocks have nearly the same number of rows.
     const int64_t blocks = (all + in_tiles - 1) / in_tiles;
@@ -169,13 +182,14 @@ std::optional<NestGroup> MatrixGrouper::Run(bool may_move) {
       others.push_back(n);
       continue;
     }
-    std::optional<size_t> axes = RowAxes(next);
-    if (!axes || !RunsByBlocks(next, *axes)) break;
-    next.row_axes = *axes;
+    std::optional<Rows> rows = RowsOf(next);
+    if (!rows || !RunsByBlocks(next, rows->axes)) break;
+    next.row_axes = rows->axes;
     if (!NeedsRowsOnly(next)) {
       next.row_axes = 1;
       break;
     }
+    span_ = rows->span;
     members_.push_back(n);
     num_others = others.size();
   }
@@ -185,7 +199,7 @@ std::optional<NestGroup> MatrixGrouper::Run(bool may_move) {
     for (size_t member : members_) schedule_.nests[member].row_axes = 1;
     return std::nullopt;
   }
-  group.matrices = NestGroup::Matrices{.rows = matrix_rows_};
+  group.matrices = NestGroup::Matrices{.span = span_};
   others.resize(num_others);
   std::vector<LoopNest> ordered;
   for (const std::vector<size_t>& part : {others, members_}) {

@@ -205,11 +205,12 @@ class Grouper {
     size_t first = group.first;
     while (first < end && nest(first).HasTilesOfRows()) ++first;
     group.matrices->rows_between = std::min(RowsAtOnce(first, end, rows, kUnknownRowsBetween), group.rows);
-    const Dim matrices = te::NumPositions(nest(group.first).RowAxes().first(nest(group.first).row_axes - 1));
-    group.blocks = matrices * FloorDiv(group.matrices->rows + (group.rows - 1), group.rows);
+    const Dim& span = group.matrices->span;
+    group.blocks = FloorDiv(rows, span) * FloorDiv(span + (group.rows - 1), group.rows);
     group.strips = Min(group.blocks, NestGroup::kMaxStrips);
     for (size_t n = group.first; n < end; ++n) {
-      if (std::optional<Tile>& tile = schedule_.nests[n].tile) tile->row_parts = 1, tile->group_rows = group.rows;
+      if (std::optional<Tile>& tile = schedule_.nests[n].tile)
+        tile->row_parts = 1, tile->blocks_of_rows = {group.rows, span};
     }
   }
 

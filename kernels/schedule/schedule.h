@@ -58,9 +58,9 @@ struct NestGroup {
   int64_t rows = 0;
   std::vector<Local> local = {};
   std::optional<RowTeam> team = std::nullopt;  // on a GPU: how threads share rows; else blocks run nest after nest
-  // With tiles of rows, of a product whose other factor all rows of a matrix share: a block has rows of one matrix.
+  // With tiles of rows, of a product whose other factor all rows of a matrix share.
   struct Matrices {
-    Dim rows;                  // of a matrix
+    Dim span;                  // rows at whose multiples a block ends, so that it has rows of one matrix
     int64_t rows_between = 0;  // that nests between tiles take at once
   };
   std::optional<Matrices> matrices = std::nullopt;

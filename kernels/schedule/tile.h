@@ -138,8 +138,12 @@ struct Tile {
   // would leave the cache from one tile to the next. 0: a tile sums up all positions.
   int64_t depth_block = 0;
   static constexpr int64_t kTilesOfDepthBlock = 8;
-  // Rows that the tile runs at once, from the first row of a matrix on, in a group of nests (NestGroup::matrices).
-  int64_t group_rows = 0;
+  // In a group of nests, which run blocks of rows that end at multiples of the span (NestGroup::matrices).
+  struct BlocksOfRows {
+    int64_t rows = 0;
+    Dim span;
+  };
+  BlocksOfRows blocks_of_rows;
   // Parts that the tiles of rows are divided into, each a unit of work, where there are too few others for threads.
   int64_t row_parts = 1;
   int64_t inner_depth = 0;  // steps of the innermost depth axis; 0: not known before the kernel runs

@@ -32,10 +32,11 @@ class Writer {
 
   std::string Write() {
     for (int64_t i = 0; i < c_.layers; ++i) WriteLayer(i);
+    WriteFinish();
     WriteForward();
     WriteHead();
     WriteEntries();
-    return absl::StrCat(weights_.declarations(), Abseil(models::DecoderText()), text_);
+    return absl::StrCat(weights_.declarations(), Abseil(models::AttentionText()), Abseil(models::DecoderText()), text_);
   }
 
  private:
@@ -135,9 +136,6 @@ class Writer {
     const bool is_local = IsLocal(number);
     absl::StrAppend(&text_, "  let %seen = fn (%c: ", CacheOf("?"), ") -> ", CacheOf("?"), " { ",
                     is_local ? absl::StrCat("@last_rows(%c, extent(%mask, axis=1))") : "%c", " };\n");
-    const std::string scores = FloatTensor(absl::StrCat(c_.key_heads, ", ", shared, ", ?, ?"));
-    absl::StrAppend(&text_, "  let %finish = fn (%s: ", scores, ") { ",
-                    c_.score_cap > 0 ? absl::StrCat("@soft_cap(%s, ", FloatText(c_.score_cap), ")") : "%s", " };\n");
     const std::string heads = FloatTensor(absl::StrCat("t, ", c_.key_heads, ", ", shared, ", ", c_.head_size));
     absl::StrAppend(&text_, "  let %output = fn (%y: ", heads, ") {\n    ",
                     Finished(Projection("reshape(%y, newshape=[0, -1])", layer + c_.names.output, c_.width,
@@ -146,7 +144,14 @@ class Writer {
                     "\n  };\n");
     WriteMlp(layer);
     absl::StrAppend(&text_, "  @decoder_layer(%x, %keys, %values, %mask, ", is_local ? c_.window : kNoWindow,
-                    "i64, %project, %seen, %finish, %output, %mlp)\n}\n");
+                    "i64, %project, %seen, %output, %mlp)\n}\n");
+  }
+
+  // Writes the function of scores that decoder.relay calls.
+  void WriteFinish() {
+    const std::string scores = FloatTensor("g, r, t, m");
+    absl::StrAppend(&text_, "def @finish(%s: ", scores, ") -> ", scores, " { ",
+                    c_.score_cap > 0 ? absl::StrCat("@soft_cap(%s, ", FloatText(c_.score_cap), ")") : "%s", " }\n");
   }
 
   void WriteForward() {

@@ -57,7 +57,7 @@ class Writer {
     WriteHead();
     text_ += StepText(cache_, c_.vocabulary);
     WriteEntries();
-    return absl::StrCat(weights_.declarations(), Abseil(models::DecoderText()), Abseil(models::EncoderDecoderText()),
+    return absl::StrCat(weights_.declarations(), Abseil(models::AttentionText()), Abseil(models::EncoderDecoderText()),
                         text_);
   }
 
@@ -77,9 +77,6 @@ class Writer {
   std::string Mask(std::string_view keys, const StackConfig& stack) const {
     return FloatTensor(
         absl::StrCat(stack.bucket_count == 0 ? "t, " : absl::StrCat(stack.heads, ", 1, t, "), Abseil(keys)));
-  }
-  std::string Scores(std::string_view keys, const StackConfig& stack) const {
-    return FloatTensor(absl::StrCat(stack.heads, ", 1, t, ", Abseil(keys)));
   }
 
   // ---- expressions
@@ -108,11 +105,12 @@ class Writer {
     return c_.cache_dtype == kFloat32 ? x : absl::StrCat("cast(", x, ", dtype=\"", c_.cache_dtype.ToString(), "\")");
   }
 
-  // Returns the attention of `x` to keys and values. `finish` is a function of the products of queries and keys.
-  std::string Attention(std::string_view x, std::string_view keys, std::string_view values, const std::string& finish,
+  // Returns the attention of `x` to keys and values. `bias` is added to the products of queries and keys, or empty.
+  std::string Attention(std::string_view x, std::string_view keys, std::string_view values, std::string_view bias,
                         const std::string& layer, const AttentionNames& names, const StackConfig& stack) {
-    std::string y = absl::StrCat("@attend(\n    ", Queries(x, layer + names.query, stack), ",\n    ", Abseil(keys),
-                                 ", ", Abseil(values), ", ", finish, ")");
+    const std::string y =
+        absl::StrCat("@attended(\n    @products(", Queries(x, layer + names.query, stack), ",\n    ", Abseil(keys), ")",
+                     bias.empty() ? "" : " + ", Abseil(bias), ", ", Abseil(values), ")");
     return Dense(weights_, absl::StrCat("reshape(", y, ", newshape=[0, -1])"), layer + names.output, c_.width,
                  stack.heads * c_.head_size);
   }
@@ -151,12 +149,11 @@ class Writer {
     const AttentionNames& names = stack.names.self;
     const std::string layer = absl::StrCat(stack.names.layer, number, ".");
     const bool has_bias = stack.bucket_count > 0;
-    const std::string finish = absl::StrCat("fn (%s: ", Scores("t", stack), has_bias ? ") { %s + %bias }" : ") { %s }");
     Append("def @encoder_", number, "(%x: ", states_, has_bias ? ", %bias: " + Mask("t", stack) : "", ") -> ", states_,
            " {\n");
     WritePart("%x", "%a", layer + names.norm, [&](std::string_view x) {
-      return Attention(x, KeysOf(x, layer + names.key, stack), KeysOf(x, layer + names.value, stack), finish, layer,
-                       names, stack);
+      return Attention(x, KeysOf(x, layer + names.key, stack), KeysOf(x, layer + names.value, stack),
+                       has_bias ? "%bias" : "", layer, names, stack);
     });
     WriteMlp("%a", layer, stack);
     Append("  %y\n}\n");
@@ -174,12 +171,10 @@ class Writer {
       Append("  let %all_keys = concatenate((%keys, ", Cached(KeysOf(x, layer + self.key, stack)), "), axis=0);\n",
              "  let %all_values = concatenate((%values, ", Cached(KeysOf(x, layer + self.value, stack)),
              "), axis=0);\n");
-      const std::string finish = absl::StrCat("fn (%s: ", Scores("n + t", stack), ") { %s + %mask }");
-      return Attention(x, "%all_keys", "%all_values", finish, layer, self, stack);
+      return Attention(x, "%all_keys", "%all_values", "%mask", layer, self, stack);
     });
     WritePart("%a", "%b", layer + cross.norm, [&](std::string_view x) {
-      const std::string finish = absl::StrCat("fn (%s: ", Scores("m", stack), ") { %s }");
-      return Attention(x, "%source_keys", "%source_values", finish, layer, cross, stack);
+      return Attention(x, "%source_keys", "%source_values", "", layer, cross, stack);
     });
     WriteMlp("%b", layer, stack);
     Append("  (%y, %all_keys, %all_values)\n}\n");

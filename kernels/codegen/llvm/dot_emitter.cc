@@ -119,7 +119,7 @@ void DotEmitter::EmitRows(Value* row, int64_t height, Value* panel, Value* colum
 }
 
 // Emits a loop over the columns from `from` to `to` of a panel, so many at once.
-void DotEmitter::EmitColumns(const Dim& rows, Value* panel, Value* from, Value* to, int64_t count, Buffer buffer) {
+void DotEmitter::EmitColumns(const Rows& rows, Value* panel, Value* from, Value* to, int64_t count, Buffer buffer) {
   const int64_t at_once = s_.target.vector_registers >= 32 ? 4 : 2;
   // Emits the rows from `first` up to `last`, `height` at once.
   auto rows_of = [&](Value* first, Value* last, int64_t height, Value* column) {
@@ -129,18 +129,19 @@ void DotEmitter::EmitColumns(const Dim& rows, Value* panel, Value* from, Value* 
     });
   };
   EmitLoop(b_, from, to, count, {}, [&](Value* column, const Values&) -> Values {
-    if (!rows.is_const()) {
-      rows_of(I64(0), e_.EmitExtent(rows), 1, column);
+    if (rows.first != nullptr || !rows.count.is_const()) {
+      const bool has_range = rows.first != nullptr;
+      rows_of(has_range ? rows.first : I64(0), has_range ? rows.last : e_.EmitExtent(rows.count), 1, column);
       return {};
     }
-    const int64_t rest = rows.constant() % at_once, whole = rows.constant() - rest;
+    const int64_t rest = rows.count.constant() % at_once, whole = rows.count.constant() - rest;
     if (whole > 0) rows_of(I64(0), I64(whole), at_once, column);
     if (rest > 0) EmitRows(I64(whole), rest, panel, column, count, buffer);
     return {};
   });
 }
 
-void DotEmitter::EmitPanel(const Dim& rows, Value* panel, Value* width, Buffer buffer) {
+void DotEmitter::EmitPanel(const Rows& rows, Value* panel, Value* width, Buffer buffer) {
   Value* whole = I64(0);
   if (t_.lanes >= kColumnsAtOnce) {
     whole = b_.CreateAnd(width, I64(-kColumnsAtOnce));

@@ -19,11 +19,17 @@ class DotEmitter {
     llvm::Value* first;
     int64_t rows;
   };
-  // Stores the products of all rows, of which there are few, with `width` columns from `panel` on.
-  void EmitPanel(const Dim& rows, llvm::Value* panel, llvm::Value* width, Buffer buffer);
+  // Rows of which there are few: so many, or a range of them.
+  struct Rows {
+    Dim count;
+    llvm::Value* first = nullptr;
+    llvm::Value* last = nullptr;
+  };
+  // Stores the products of the rows with `width` columns from `panel` on.
+  void EmitPanel(const Rows& rows, llvm::Value* panel, llvm::Value* width, Buffer buffer);
 
  private:
-  void EmitColumns(const Dim& rows, llvm::Value* panel, llvm::Value* from, llvm::Value* to, int64_t count,
+  void EmitColumns(const Rows& rows, llvm::Value* panel, llvm::Value* from, llvm::Value* to, int64_t count,
                    Buffer buffer);
   void EmitRows(llvm::Value* row, int64_t height, llvm::Value* panel, llvm::Value* column, int64_t count,
                 Buffer buffer);

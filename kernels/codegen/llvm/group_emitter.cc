@@ -146,11 +146,11 @@ void GroupEmitter::EmitRowBlocks() {
 GroupEmitter::Rows GroupEmitter::RowsOf(Value* block) {
   const Dim all = te::NumPositions(schedule_.nests[group_.first].RowAxes());
   Value *first = I64(0), *end = e_.EmitExtent(all);
-  if (group_.matrices && CompareDims(group_.matrices->rows, all) != DimEquality::kEqual) {
-    Value* in_matrix = e_.EmitExtent(group_.matrices->rows);
-    Value* blocks = e_.EmitExtent(FloorDiv(group_.matrices->rows + (group_.rows - 1), group_.rows));
-    first = b_.CreateNSWMul(b_.CreateUDiv(block, blocks), in_matrix);
-    end = b_.CreateNSWAdd(first, in_matrix);
+  if (group_.matrices && CompareDims(group_.matrices->span, all) != DimEquality::kEqual) {
+    Value* in_span = e_.EmitExtent(group_.matrices->span);
+    Value* blocks = e_.EmitExtent(FloorDiv(group_.matrices->span + (group_.rows - 1), group_.rows));
+    first = b_.CreateNSWMul(b_.CreateUDiv(block, blocks), in_span);
+    end = b_.CreateNSWAdd(first, in_span);
     block = b_.CreateURem(block, blocks);
   }
   Value* begin = b_.CreateNSWAdd(first, b_.CreateNSWMul(block, I64(group_.rows)));

@@ -294,7 +294,15 @@ void TileEmitter::EmitPanels(Value* block, llvm::function_ref<void(const Panel&)
 
 // All rows of a block of panels, into the buffer and from there to the epilogue.
 void TileEmitter::EmitFewRows(Value* block) {
-  Value* rows = e_.EmitExtent(rows_);
+  DotEmitter::Rows range = {rows_};
+  Value *row = I64(0), *rows = e_.EmitExtent(rows_), *buffer = buffer_;
+  if (takes_range_) {
+    // The first row of the range has the beginning of the buffer.
+    range.first = row = s_.begin;
+    range.last = s_.end;
+    rows = b_.CreateNSWSub(s_.end, s_.begin);
+    buffer = b_.CreateGEP(element_, buffer_, b_.CreateNSWMul(s_.begin, I64(-t_.panel())));
+  }
   Value* first = b_.CreateNSWMul(block, I64(t_.panels_at_once));
   Value* end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateNSWAdd(first, I64(t_.panels_at_once)),
                                         e_.EmitExtent(panels_));
@@ -304,8 +312,8 @@ void TileEmitter::EmitFewRows(Value* block) {
     Panel panel = f_.BeginPanel(index, /*loads_vectors=*/false);
     Value* left = b_.CreateNSWSub(e_.EmitExtent(columns_), panel.column);
     Value* width = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, I64(t_.panel()));
-    dots_.EmitPanel(rows_, panel.column, width, {buffer_, buffer_rows_});
-    EmitEpilogue(I64(0), rows, panel);
+    dots_.EmitPanel(range, panel.column, width, {buffer, buffer_rows_});
+    EmitEpilogue(row, rows, panel);
     e_.CloseScope();
     return {};
   };
@@ -452,9 +460,10 @@ void TileEmitter::EmitManyRows(Value* block) {
   Value* count = nullptr;
   if (takes_range_) {
     // Tiles of the full height, and one of those that are left of a block, or of the last one.
+    const auto& [at_once, span] = t_.blocks_of_rows;
     for (int64_t height = 1; height <= t_.rows; ++height) {
-      bool occurs = !rows_.is_const() || height == t_.rows || height == t_.group_rows % t_.rows;
-      if (occurs || height == rows_.constant() % t_.group_rows % t_.rows) tiles.heights.push_back(height);
+      const bool occurs = !span.is_const() || height == t_.rows || height == at_once % t_.rows;
+      if (occurs || height == span.constant() % at_once % t_.rows) tiles.heights.push_back(height);
     }
     in_part = rows_;
     tiles.at = [this](Value* row) {
