@@ -1,6 +1,8 @@
 #include "compiler/import/import_file.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -152,18 +154,24 @@ void UseWeights(FileBytes weights, ImportOptions& options) {
   options.files = [weights = std::move(weights)](std::string_view) { return weights; };
 }
 
-absl::StatusOr<DataType> ReadCacheDType(std::string_view name) {
+namespace {
+
+// Reads the name of one of some dtypes. `expected` names them, and what has such a dtype.
+absl::StatusOr<DataType> ReadDType(std::string_view name, std::initializer_list<DataType> allowed,
+                                   std::string_view expected) {
   const std::optional<DataType> dtype = ParseDataType(name);
-  if (dtype && (*dtype == kFloat16 || *dtype == kBFloat16 || *dtype == kFloat32)) return *dtype;
-  return absl::InvalidArgumentError(
-      absl::StrCat("saw `", Abseil(name), "`; expected float16, bfloat16 or float32, as the dtype of caches"));
+  if (dtype && std::ranges::find(allowed, *dtype) != allowed.end()) return *dtype;
+  return absl::InvalidArgumentError(absl::StrCat("saw `", Abseil(name), "`; expected ", Abseil(expected)));
+}
+
+}  // namespace
+
+absl::StatusOr<DataType> ReadCacheDType(std::string_view name) {
+  return ReadDType(name, {kFloat16, kBFloat16, kFloat32}, "float16, bfloat16 or float32, as the dtype of caches");
 }
 
 absl::StatusOr<DataType> ReadActivationDType(std::string_view name) {
-  const std::optional<DataType> dtype = ParseDataType(name);
-  if (dtype && (*dtype == kInt8 || *dtype == kFloat32)) return *dtype;
-  return absl::InvalidArgumentError(
-      absl::StrCat("saw `", Abseil(name), "`; expected int8 or float32, as the dtype of rows that weights multiply"));
+  return ReadDType(name, {kInt8, kFloat32}, "int8 or float32, as the dtype of rows that weights multiply");
 }
 
 absl::StatusOr<ImportedModel> ImportBytes(const Format& format, const FileBytes& file, const ImportOptions& options) {

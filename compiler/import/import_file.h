@@ -25,7 +25,7 @@ struct Format {
   // Whether the weights are a file of their own, the one that such a model asks `options.files` for.
   bool has_weights_file = false;
   bool has_signatures = false;    // among which ImportOptions may choose
-  bool is_weights_alone = false;  // of a dtype that ImportOptions may choose
+  bool is_weights_alone = false;  // without a graph: ImportOptions chooses the dtypes of caches and activations
 };
 
 // Returns the format with that name, or with files of that ending; null if there is none. A folder has the format of
@@ -40,7 +40,7 @@ absl::Status NoModel(std::string_view path);
 
 // Reads the name of a dtype of caches: float16, bfloat16 or float32.
 absl::StatusOr<DataType> ReadCacheDType(std::string_view name);
-// Returns the dtype that ImportOptions::activation_dtype may be.
+// Reads the name of a dtype of activations: int8 or float32.
 absl::StatusOr<DataType> ReadActivationDType(std::string_view name);
 
 // Makes `weights` the file of weights, in place of the one beside the model. REQUIRES: the format has one.

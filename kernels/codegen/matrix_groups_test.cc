@@ -90,7 +90,7 @@ struct Attention {
 // Checks that the whole of an attention is one group.
 void ExpectOneGroup(const ScheduledKernel& kernel) {
   const schedule::Schedule& schedule = kernel.schedule;
-  const auto is_one = [](const schedule::NestGroup& group) { return group.matrices.has_value() && group.count >= 5; };
+  const auto is_one = [](const schedule::NestGroup& group) { return group.matmuls.has_value() && group.count >= 5; };
   EXPECT_EQ(std::ranges::count_if(schedule.groups, is_one), 1) << Describe(schedule);
 }
 
@@ -207,7 +207,7 @@ TEST(MatrixGroupsTest, SeveralGroupsOfAKernel) {
   Tensor sum = ComputeTensor("sum", kFloat32, a.dims(), [&](Indices i) { return a(i) + b(i); });
   for (const ScheduledKernel& kernel : CheckOnTargets({"two", {q, k, v}, {sum}}, {.range = 1, .threads = true})) {
     auto count = std::ranges::count_if(kernel.schedule.groups,
-                                       [](const schedule::NestGroup& group) { return group.matrices.has_value(); });
+                                       [](const schedule::NestGroup& group) { return group.matmuls.has_value(); });
     EXPECT_EQ(count, 2) << Describe(kernel.schedule);
   }
   // The result of one is the queries of the next.
@@ -246,8 +246,7 @@ TEST(MatrixGroupsTest, RowsOfOtherPositionsAreNoGroup) {
   for (const ScheduledKernel& kernel :
        CheckOnTargets({"turned", {q, k, v}, {Product(Softmax(turned), v)}}, {.range = 1, .threads = true})) {
     ASSERT_FALSE(kernel.schedule.groups.empty());
-    EXPECT_FALSE(kernel.schedule.groups[0].matrices && kernel.schedule.groups[0].count > 1)
-        << Describe(kernel.schedule);
+    EXPECT_FALSE(kernel.schedule.groups[0].matmuls && kernel.schedule.groups[0].count > 1) << Describe(kernel.schedule);
   }
 }
 

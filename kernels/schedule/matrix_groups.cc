@@ -199,7 +199,7 @@ std::optional<NestGroup> MatrixGrouper::Run(bool may_move) {
     for (size_t member : members_) schedule_.nests[member].row_axes = 1;
     return std::nullopt;
   }
-  group.matrices = NestGroup::Matrices{.span = span_};
+  group.matmuls = NestGroup::Matmuls{.span = span_};
   others.resize(num_others);
   std::vector<LoopNest> ordered;
   for (const std::vector<size_t>& part : {others, members_}) {

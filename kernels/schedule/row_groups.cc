@@ -72,7 +72,7 @@ class Grouper {
         n += schedule_.groups.back().count - 1;
         continue;
       }
-      bool joins = n > 0 && !schedule_.groups.back().team && !schedule_.groups.back().matrices &&
+      bool joins = n > 0 && !schedule_.groups.back().team && !schedule_.groups.back().matmuls &&
                    Joins(schedule_.groups.back(), n);
       if (joins) {
         ++schedule_.groups.back().count;
@@ -85,7 +85,7 @@ class Grouper {
     if (schedule_.target.has_blocks) return DivideAmongBlocks();
     for (NestGroup& group : schedule_.groups) {
       if (group.count == 1) continue;
-      group.matrices ? PlanMatrixBlocks(group) : PlanBlocks(group);
+      group.matmuls ? PlanMatrixBlocks(group) : PlanBlocks(group);
       FindLocals(group);
     }
   }
@@ -204,8 +204,8 @@ class Grouper {
     const Dim rows = te::NumPositions(nest(group.first).RowAxes());
     size_t first = group.first;
     while (first < end && nest(first).HasTilesOfRows()) ++first;
-    group.matrices->rows_between = std::min(RowsAtOnce(first, end, rows, kUnknownRowsBetween), group.rows);
-    const Dim& span = group.matrices->span;
+    group.matmuls->rows_between = std::min(RowsAtOnce(first, end, rows, kUnknownRowsBetween), group.rows);
+    const Dim& span = group.matmuls->span;
     group.blocks = FloorDiv(rows, span) * FloorDiv(span + (group.rows - 1), group.rows);
     group.strips = Min(group.blocks, NestGroup::kMaxStrips);
     for (size_t n = group.first; n < end; ++n) {
@@ -249,7 +249,8 @@ class Grouper {
         const bool is_shared = WrittenBy({.first = 0, .count = group.first}, t.tensor);
         if (is_shared || last >= group.first + group.count) continue;
         NestGroup::Local local = {t.tensor, *size, group.rows, true, last};
-        if (group.matrices && IsBetweenTiles(n, last)) local.rows = group.matrices->rows_between;
+        // A nest alone between tiles takes a block at once.
+        if (group.matmuls && last > n && IsBetweenTiles(n, last)) local.rows = group.matmuls->rows_between;
         const Dim bytes = FloorDiv(*size * (local.rows * t.tensor.dtype().bytes()) + 63, 64) * 64;
         local.is_on_stack = bytes.is_const() && bytes.constant() <= left;
         if (local.is_on_stack) left -= bytes.constant();

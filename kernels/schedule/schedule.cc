@@ -202,8 +202,8 @@ std::string Describe(const Schedule& schedule) {
     } else if (group.count == 1) {
       *out += nests;
     } else {
-      std::string parts = group.matrices && group.matrices->rows_between < group.rows
-                              ? absl::StrCat(", between tiles by ", group.matrices->rows_between)
+      std::string parts = group.matmuls && group.matmuls->rows_between < group.rows
+                              ? absl::StrCat(", between tiles by ", group.matmuls->rows_between)
                               : "";
       absl::StrAppend(out, "rows by ", group.rows, parts, " {", nests, "}");
     }

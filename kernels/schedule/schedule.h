@@ -58,12 +58,12 @@ struct NestGroup {
   int64_t rows = 0;
   std::vector<Local> local = {};
   std::optional<RowTeam> team = std::nullopt;  // on a GPU: how threads share rows; else blocks run nest after nest
-  // With tiles of rows, of a product whose other factor all rows of a matrix share.
-  struct Matrices {
+  // With tiles of rows, of matmuls whose other factor all rows of a matrix share.
+  struct Matmuls {
     Dim span;                  // rows at whose multiples a block ends, so that it has rows of one matrix
     int64_t rows_between = 0;  // that nests between tiles take at once
   };
-  std::optional<Matrices> matrices = std::nullopt;
+  std::optional<Matmuls> matmuls = std::nullopt;
   Dim blocks = 0;
   Dim strips = 0;  // with tensors in the workspace: neighbouring blocks are a strip, which one thread runs; else 0
   static constexpr int64_t kMaxStrips = 64;

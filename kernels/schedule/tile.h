@@ -138,7 +138,7 @@ struct Tile {
   // would leave the cache from one tile to the next. 0: a tile sums up all positions.
   int64_t depth_block = 0;
   static constexpr int64_t kTilesOfDepthBlock = 8;
-  // In a group of nests, which run blocks of rows that end at multiples of the span (NestGroup::matrices).
+  // In a group of nests, which run blocks of rows that end at multiples of the span (NestGroup::matmuls).
   struct BlocksOfRows {
     int64_t rows = 0;
     Dim span;

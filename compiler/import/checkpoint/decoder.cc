@@ -199,9 +199,7 @@ class Writer {
 
   void WriteHead() {
     const bool is_tied = c_.names.head.empty() || !weights_.Has(c_.names.head + ".weight");
-    const std::string name = (is_tied ? c_.names.embedding : c_.names.head) + ".weight";
-    std::string y = absl::StrCat("nn.dense(", weights_.RowsFor(name, "%x", c_.width), ", ",
-                                 weights_.Value(name, {c_.vocabulary, c_.width}), ")");
+    std::string y = Product(weights_, "%x", is_tied ? c_.names.embedding : c_.names.head, c_.vocabulary, c_.width);
     if (c_.logit_cap > 0) y = absl::StrCat("@soft_cap(", y, ", ", FloatText(c_.logit_cap), ")");
     absl::StrAppend(&text_, "def @head(%x: ", states_, ") -> ", FloatTensor(absl::StrCat("t, ", c_.vocabulary)), " { ",
                     y, " }\n");

@@ -1,4 +1,4 @@
-// Decoders of language models as Relay text, of the parts in compiler/models/decoder.relay.
+// Decoders of language models as Relay text, of the parts in compiler/models: attention.relay and decoder.relay.
 #ifndef RVM_COMPILER_IMPORT_CHECKPOINT_DECODER_H_
 #define RVM_COMPILER_IMPORT_CHECKPOINT_DECODER_H_
 

@@ -1,4 +1,5 @@
-// Models of an encoder and a decoder as Relay text, of the parts in compiler/models/encoder_decoder.relay.
+// Models of an encoder and a decoder as Relay text, of the parts in compiler/models: attention.relay and
+// encoder_decoder.relay.
 #ifndef RVM_COMPILER_IMPORT_CHECKPOINT_ENCODER_DECODER_H_
 #define RVM_COMPILER_IMPORT_CHECKPOINT_ENCODER_DECODER_H_
 

@@ -18,10 +18,13 @@ std::string EmptyCache(int64_t heads, int64_t size, DataType dtype) {
   return absl::StrCat("zeros(shape=[0, ", heads, ", ", size, "], dtype=\"", dtype.ToString(), "\")");
 }
 
-std::string Dense(Weights& weights, std::string_view x, const std::string& name, int64_t outputs, int64_t inputs) {
+std::string Product(Weights& weights, std::string_view x, const std::string& name, int64_t outputs, int64_t inputs) {
   const std::string weight = name + ".weight", rows = weights.RowsFor(weight, x, inputs);
-  std::string y = absl::StrCat("nn.dense(", rows, ", ", weights.Value(weight, {outputs, inputs}), ")");
-  return WithBias(weights, std::move(y), name, outputs);
+  return absl::StrCat("nn.dense(", rows, ", ", weights.Value(weight, {outputs, inputs}), ")");
+}
+
+std::string Dense(Weights& weights, std::string_view x, const std::string& name, int64_t outputs, int64_t inputs) {
+  return WithBias(weights, Product(weights, x, name, outputs, inputs), name, outputs);
 }
 
 std::string WithBias(Weights& weights, std::string y, const std::string& name, int64_t outputs) {

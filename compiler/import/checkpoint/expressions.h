@@ -18,6 +18,8 @@ std::string FloatTensor(std::string_view extents, DataType dtype = kFloat32);
 // Returns the keys or the values of no tokens, of `heads` heads of `size` elements.
 std::string EmptyCache(int64_t heads, int64_t size, DataType dtype);
 
+// Returns the rows `x` times the weight of the projection `name`, [outputs, inputs].
+std::string Product(Weights& weights, std::string_view x, const std::string& name, int64_t outputs, int64_t inputs);
 // Applies the projection `name`, with a bias if the model has one.
 std::string Dense(Weights& weights, std::string_view x, const std::string& name, int64_t outputs, int64_t inputs);
 // Adds the bias of the projection `name` to `y` if the model has one.

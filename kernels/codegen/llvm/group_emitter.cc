@@ -117,11 +117,11 @@ void GroupEmitter::CallNest(size_t number, const Rows& block, const Rows& rows) 
 void GroupEmitter::CallNests(const Rows& block) {
   for (size_t n = 0; n < nests_.size();) {
     size_t end = n + 1;
-    while (group_.matrices && !HasTiles(n) && end < nests_.size() && !HasTiles(end)) ++end;
+    while (group_.matmuls && !HasTiles(n) && end < nests_.size() && !HasTiles(end)) ++end;
     if (end == n + 1) {
       CallNest(n, block, block);
     } else {
-      const int64_t step = group_.matrices->rows_between;
+      const int64_t step = group_.matmuls->rows_between;
       EmitLoop(b_, block.begin, block.end, step, {}, [&](Value* at, const std::vector<Value*>&) -> std::vector<Value*> {
         for (size_t k = n; k < end; ++k) CallNest(k, block, {at, Min(b_.CreateNSWAdd(at, I64(step)), block.end)});
         return {};
@@ -146,9 +146,9 @@ void GroupEmitter::EmitRowBlocks() {
 GroupEmitter::Rows GroupEmitter::RowsOf(Value* block) {
   const Dim all = te::NumPositions(schedule_.nests[group_.first].RowAxes());
   Value *first = I64(0), *end = e_.EmitExtent(all);
-  if (group_.matrices && CompareDims(group_.matrices->span, all) != DimEquality::kEqual) {
-    Value* in_span = e_.EmitExtent(group_.matrices->span);
-    Value* blocks = e_.EmitExtent(FloorDiv(group_.matrices->span + (group_.rows - 1), group_.rows));
+  if (group_.matmuls && CompareDims(group_.matmuls->span, all) != DimEquality::kEqual) {
+    Value* in_span = e_.EmitExtent(group_.matmuls->span);
+    Value* blocks = e_.EmitExtent(FloorDiv(group_.matmuls->span + (group_.rows - 1), group_.rows));
     first = b_.CreateNSWMul(b_.CreateUDiv(block, blocks), in_span);
     end = b_.CreateNSWAdd(first, in_span);
     block = b_.CreateURem(block, blocks);
