@@ -70,7 +70,7 @@ X = node("x", "Placeholder", dtype=FLOAT, shape=SHAPE)
 class Models(relayvm.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.models = {**models(), **models("states"), **models("signatures"), **models("captured"), **models("spectra")}
+        cls.models = {**models(), **models("states"), **models("signatures"), **models("captured"), **models("spectra"), **models("matrices")}
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -151,6 +151,10 @@ class Models(relayvm.TestCase):
     def test_transforms_and_complex_numbers(self):
         self.equals("spectra", "--target", "portable")
         self.equals("spectra")
+
+    def test_linear_algebra_and_windows(self):
+        self.equals("matrices", "--target", "portable")
+        self.equals("matrices")
 
     def test_levels(self):
         for options in (["-O0"], ["--target", "portable"]):

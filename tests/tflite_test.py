@@ -459,6 +459,90 @@ class Fixtures(Models):
             self.assertIn("%x:", file.read())
 
 
+class Flex(Fixtures):
+    """Models that TensorFlow converted (tests/tflite/flex.py), with its own operators, and with several signatures."""
+
+    test_operators = test_programs = test_names_of_signatures = None  # of the other fixtures
+
+    @classmethod
+    def setUpClass(cls):
+        with lzma.open(os.path.join(relayvm.ROOT, "tests/tflite/flex.npz.xz")) as file:
+            arrays = np.load(io.BytesIO(file.read()))
+        cls.calls, cls.contents = {}, {}
+        for key in arrays.files:
+            model, *rest = key.split(".")
+            if rest == ["model"]:
+                cls.contents[model] = arrays[key].tobytes()
+            else:
+                cls.calls.setdefault(model, {}).setdefault(rest[0], {}).setdefault(rest[1], []).append(arrays[key])
+
+    def test_operators_of_tensorflow(self):
+        for number, (model, content) in enumerate(self.contents.items()):
+            if model == "coder":
+                continue
+            runs = [(call["in"], call["out"]) for call in self.calls[model].values()]
+            for options in [["--target", "portable"], LEVELS[number % 2]]:
+                with self.subTest(model, options=options):
+                    self.run_all(model, content, runs, *options)
+        self.assertGreater(number, 15)
+
+    def test_refused_operators_of_tensorflow(self):
+        """Those that are not known, and those that refer to a graph around them."""
+        texts = lambda name, node: flexbuffer_texts(name.encode(), node)
+        node = lambda op: b"\x0a\x01n\x12" + bytes([len(op)]) + op.encode()
+        for op, message in (("Bessel", "TensorFlow's Bessel, which is not supported (`y`)"), ("VarHandleOp", "TensorFlow's VarHandleOp, which refers to the rest of a graph of TensorFlow (`y`)")):
+            writer = Writer()
+            x, y = writer.tensor("x", [2]), writer.tensor("y", [2])
+            writer.custom(f"Flex{op}", [x], [y], texts(op, node(op)))
+            self.fails(self.save(writer.build([x], [y])), f"CUSTOM.Flex{op}: {message}")
+        for options in (b"", texts("Erf", b"\x0a\xff"), b"\x00" * 9, texts("Erf", node("Erf"))[:-4]):
+            writer = Writer()
+            x, y = writer.tensor("x", [2]), writer.tensor("y", [2])
+            writer.custom("FlexErf", [x], [y], options)
+            done = relayvm.run(relayvm.COMPILER, "check", self.save(writer.build([x], [y])))
+            self.assertRegex(done.stderr, "CUSTOM.FlexErf: (its options are no node of TensorFlow|the definition of its node of TensorFlow is malformed)")
+
+    # ---- signatures
+
+    def test_signatures_share_weights_and_state(self):
+        path, executable = self.save(self.contents["coder"]), os.path.join(self.place, "coder.rvm")
+        relayvm.must(relayvm.COMPILER, "compile", path, "--signature", "encode", "--signature", "decode", "-o", executable)
+        loaded = in_process.load(executable)
+        self.assertEqual(sorted(loaded.entries), ["decode", "initial_state", "main"])
+        state = loaded["initial_state"]()
+        for call, given in self.calls["coder"].items():
+            entry = "decode" if call.endswith("decode") else "main"
+            names = [output.name for output in loaded[entry].signature.outputs]
+            *got, state = loaded[entry](*given["in"], state)
+            for name, b in zip(sorted(names[:-1]), given["out"], strict=True):
+                self.compare("coder", np.asarray(got[names.index(name)]), b)
+
+    def test_which_signature(self):
+        path = self.save(self.contents["coder"])
+        self.fails(path, "the model has the signatures `decode`, `encode`, and none is `serving_default`; choose by --signature NAME")
+        self.fails(path, "the model has no signature `q`; it has the signatures `decode`, `encode`", "--signature", "q")
+        self.fails(path, "signature `encode` is chosen twice", "--signature", "encode", "--signature", "encode")
+        types = relayvm.must(relayvm.COMPILER, "check", path, "--types", "--signature", "decode", "--shape", "x=n,8")
+        self.assertIn("Tensor[(n, 8), float32]", types)
+        writer = Writer()
+        x = writer.tensor("x", [2])
+        self.fails(self.save(writer.build([x], [x])), "signature `a`: the model has no signatures to choose from", "--signature", "a")
+
+
+def flexbuffer_texts(*texts):
+    """A FlexBuffers vector of texts of less than 256 bytes in sum."""
+    content, places = b"", []
+    for text in texts:
+        content += bytes([len(text)])
+        places.append(len(content))
+        content += text + b"\x00"
+    content += bytes([len(texts)])
+    values = len(content)
+    content += bytes(values + i - place for i, place in enumerate(places))
+    content += bytes([5 << 2]) * len(texts)
+    return content + bytes([len(content) - values, 10 << 2, 1])
+
+
 class Coverage(relayvm.TestCase):
     def test_each_operator_is_named(self):
         """docs/tflite.md has the state of each operator, which is that of the tables."""

@@ -36,7 +36,7 @@ struct ImportOptions {
   std::map<std::string, Literal, std::less<>> frozen;
   // Inputs with other extents than the model says: numbers, names, or "?".
   std::map<std::string, std::vector<std::string>, std::less<>> shapes;
-  // The signatures of a SavedModel that become entries: the first one `@main`, others functions of their names. Empty:
+  // The signatures of a model that become entries: the first one `@main`, others functions of their names. Empty:
   // `serving_default`, or the only one.
   std::vector<std::string> signatures;
   // The dtype of the caches of keys and values of a model that is weights alone. Not given: float16 for a decoder whose

@@ -104,6 +104,10 @@ Rotation RotationOf(const Term& own, const Term& other, const Term& product, con
 
 double Epsilon(const Term& a) { return a.steps().DTypeOf(a) == kFloat64 ? 2.2e-16 : 1.2e-7; }
 
+// Returns the angle below which columns are not rotated. Rotations are computed in float64, where hundreds of them add
+// up to less than the rounding of float32.
+double RotationLimit(const Term& a) { return a.steps().DTypeOf(a) == kFloat64 ? Epsilon(a) : 1e-10; }
+
 Term Rotated(const Term& a, const Term& partners, const Rotation& rotation) {
   return a * AsRow(rotation.cosine) + ColumnsInOrder(a, partners) * AsRow(rotation.sine);
 }
@@ -117,11 +121,12 @@ Term Sorted(const Term& values, bool is_ascending) {
 
 }  // namespace
 
-Eigen SymmetricEigen(const Term& a) {
-  Steps& c = a.steps();
+Eigen SymmetricEigen(const Term& given) {
+  Steps& c = given.steps();
+  const Term a = Cast(given, kFloat64);
   Tournament tournament = TournamentOf(a);
   Term largest(c, c.Op("max", {Abs(a)}, {{"axis", ir::AttrValue::List{-2, -1}}, {"keepdims", true}}));
-  Term limit = Column(largest, c.Integer(0)) * Epsilon(a);
+  Term limit = Column(largest, c.Integer(0)) * RotationLimit(given);
   Operand always = c.emit().Constant(Literal::ScalarInt(kBool, 1));
   Rolled rolled =
       Roll(c, tournament.rounds * kMaxSweeps, always, {a, Identities(a, ColumnsOf(a)), tournament.rounds},
@@ -131,25 +136,33 @@ Eigen SymmetricEigen(const Term& a) {
              Term diagonal = DiagonalOf(matrix);
              Term order = Broadcast(partners, Cast(diagonal, kInt64)), other = InOrder(diagonal, order);
              Term is_pair = AsColumn(tournament.columns) == partners;
-             Term product = SumOver(Select(is_pair, matrix, 0), -2);
+             // Both elements of a pair, which rounding makes different: both columns turn by the same angle.
+             Term element = Select(is_pair, matrix, 0);
+             Term product = (SumOver(element, -2) + SumOver(element, -1)) * 0.5;
              Term is_active = And(tournament.columns != partners, Abs(product) > limit);
              Rotation rotation = RotationOf(diagonal, other, product, tournament.columns, partners, is_active);
              Term turned = Transposed(Rotated(Transposed(Rotated(matrix, partners, rotation)), partners, rotation));
+             // Clears it: what rounding leaves there would be turned again, without end.
+             turned = Select(And(is_pair, AsRow(is_active)), 0, turned);
              // A sweep without a rotation ends it.
              Term rest = Select(Any(is_active), tournament.rounds, idle - 1);
              return {rest > 0, {turned, Rotated(vectors, partners, rotation), rest}, {}};
            });
   if (c.failed() || rolled.state.size() != 3) return {Placeholder(c), Placeholder(c)};
   Term values = DiagonalOf({c, rolled.state[0]}), order = Sorted(values, true);
-  return {InOrder(values, order), ColumnsInOrder({c, rolled.state[1]}, order)};
+  const DataType dtype = c.DTypeOf(given);
+  return {Cast(InOrder(values, order), dtype), Cast(ColumnsInOrder({c, rolled.state[1]}, order), dtype)};
 }
 
 // M. R. Hestenes, "Inversion of matrices by biorthogonalization", 1958: columns are rotated until they are orthogonal.
-Singular SingularValues(const Term& a) {
-  Steps& c = a.steps();
+Singular SingularValues(const Term& given) {
+  Steps& c = given.steps();
+  const Term a = Cast(given, kFloat64);
   Tournament tournament = TournamentOf(a);
   Operand always = c.emit().Constant(Literal::ScalarInt(kBool, 1));
   Term square = Identities(Transposed(a), ColumnsOf(a));
+  // The rounding of a sum over the rows.
+  Term limit = (Sqrt(Cast(Term(c, c.emit().FromDim(RowsOf(a))), kFloat64)) + 1) * RotationLimit(given);
   Rolled rolled =
       Roll(c, tournament.rounds * kMaxSweeps, always, {a, square, tournament.rounds},
            [&](Operand index, const Operands& own) -> Step {
@@ -158,8 +171,7 @@ Singular SingularValues(const Term& a) {
              Term others = ColumnsInOrder(columns, partners), squares = SumOver(columns * columns, -2);
              Term order = Broadcast(partners, Cast(squares, kInt64));
              Term other = InOrder(squares, order), product = SumOver(columns * others, -2);
-             Term is_active =
-                 And(tournament.columns != partners, Abs(product) > Sqrt(squares) * Sqrt(other) * (2 * Epsilon(a)));
+             Term is_active = And(tournament.columns != partners, Abs(product) > Sqrt(squares) * Sqrt(other) * limit);
              Rotation rotation = RotationOf(squares, other, product, tournament.columns, partners, is_active);
              Term turned = columns * AsRow(rotation.cosine) + others * AsRow(rotation.sine);
              Term rest = Select(Any(is_active), tournament.rounds, idle - 1);
@@ -170,9 +182,10 @@ Singular SingularValues(const Term& a) {
   values = InOrder(values, order);
   columns = ColumnsInOrder(columns, order);
   Term largest = Term(c, c.Op("max", {values}, {{"axis", ir::AttrValue::List{-1}}, {"keepdims", true}}));
-  Term is_zero = values <= largest * (2 * Epsilon(a));
+  Term is_zero = values <= largest * (2 * Epsilon(given));
   Term u = Select(AsRow(is_zero), 0, columns / AsRow(Select(is_zero, 1, values)));
-  return {u, values, ColumnsInOrder({c, rolled.state[1]}, order)};
+  const DataType dtype = c.DTypeOf(given);
+  return {Cast(u, dtype), Cast(values, dtype), Cast(ColumnsInOrder({c, rolled.state[1]}, order), dtype)};
 }
 
 // The reflections that make `u` triangular give its columns again, up to signs, and others for columns of zeros.

@@ -130,8 +130,8 @@ typedef struct {
   /* The bytes of the file of weights of a "darknet" or "mxnet" model; NULL: the file beside the model. */
   const void* weights;
   size_t weights_size;
-  /* Signatures of a SavedModel: the first one becomes @main, each other one a function of its name; they share the
-   * weights. NULL: "serving_default", or the only one. */
+  /* Signatures of a SavedModel or a .tflite file: the first one becomes @main, each other one a function of its name;
+   * they share the weights. NULL: "serving_default", or the only one. */
   const char* const* signatures;
   size_t signature_count;
   /* The dtype of the caches of keys and values of a "gguf" or "transformers" model: "float16", "bfloat16" or "float32".

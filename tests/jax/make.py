@@ -139,6 +139,31 @@ def matrices():
 
 
 @fixture
+def factors():
+    """Routines of LAPACK. The signs of vectors are free, so that they are multiplied."""
+    def function(a, b):
+        symmetric = a + jnp.swapaxes(a, 1, 2)
+        values, vectors = jnp.linalg.eigh(symmetric)
+        results = [values, vectors * values[:, None] @ jnp.swapaxes(vectors, 1, 2), lax.linalg.cholesky(symmetric + 9 * jnp.eye(4), symmetrize_input=False)]
+        for x in (b, jnp.swapaxes(b, 1, 2)):
+            for full in (False, True):
+                u, s, vt = jnp.linalg.svd(x, full_matrices=full)
+                results += [s, u[:, :, :3] * s[:, None] @ vt[:, :3], jnp.swapaxes(u, 1, 2) @ u, vt @ jnp.swapaxes(vt, 1, 2)]
+        return *results, jnp.linalg.svd(b, compute_uv=False), jnp.linalg.pinv(b), jnp.linalg.matrix_rank(b), jnp.linalg.norm(b[0], 2)
+    return function, [(floats(2, 4, 4), floats(2, 5, 3))], None
+
+
+@fixture
+def bits():
+    def function(x, y, z):
+        widened = lax.bitcast_convert_type(x, jnp.uint16), lax.bitcast_convert_type(x, jnp.int8), lax.bitcast_convert_type(y, jnp.float16)
+        narrowed = lax.bitcast_convert_type(z, jnp.float32), lax.bitcast_convert_type(lax.bitcast_convert_type(x, jnp.uint8), jnp.int32)
+        best = *lax.approx_max_k(x, 2), *lax.approx_min_k(x, 3, reduction_dimension=0, aggregate_to_topk=False)
+        return *widened, *narrowed, *best
+    return function, [(floats(4, 6), RANDOM.integers(-2**31, 2**31, (3,)).astype("int32"), floats(5, 2).astype("float16"))], None
+
+
+@fixture
 def random():
     def function(key):
         first, second = jax.random.split(key)
@@ -200,7 +225,7 @@ def extents():
 def refused():
     """Not imported: what is refused, of several kinds."""
     def function(x):
-        return jnp.linalg.svd(x)[1], jnp.abs(jnp.fft.fft(x)), lax.rng_bit_generator(jnp.zeros(4, "uint32"), (3,))[1]
+        return jnp.linalg.eigvals(x), jnp.abs(jnp.fft.fft(x)), lax.rng_bit_generator(jnp.zeros(4, "uint32"), (3,))[1]
     return function, [(floats(3, 3),)], None
 
 

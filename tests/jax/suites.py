@@ -1,6 +1,8 @@
 """Programs for live.py: functions of jax.numpy, jax.nn and jax.lax, gradients and networks, layers of Keras."""
 
 import functools
+import os
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -306,40 +308,17 @@ def functions(counts, group):
 
 
 def keras(counts, group):
-    import keras as k
-    layers = k.layers
-    image, rows, steps, tokens = (8, 9, 3), (12,), (7, 5), None
-    cases = [("Dense", layers.Dense(4, activation="relu"), rows), ("EinsumDense", layers.EinsumDense("abc,cd->abd", output_shape=(None, 4), bias_axes="d"), steps)]
-    for name, arguments, shape in (("Conv1D", (4, 3), steps), ("Conv2D", (4, 3), image), ("Conv2DTranspose", (4, 3), image), ("DepthwiseConv2D", (3,), image), ("SeparableConv2D", (4, 3), image),
-                                   ("Conv1DTranspose", (4, 3), steps), ("SeparableConv1D", (4, 3), steps), ("MaxPooling2D", (2,), image), ("AveragePooling2D", (2,), image), ("MaxPooling1D", (2,), steps),
-                                   ("AveragePooling1D", (2,), steps), ("GlobalAveragePooling2D", (), image), ("GlobalMaxPooling2D", (), image), ("GlobalMaxPooling1D", (), steps), ("BatchNormalization", (), image),
-                                   ("LayerNormalization", (), steps), ("GroupNormalization", (3,), image), ("UnitNormalization", (), steps), ("LSTM", (4,), steps), ("GRU", (4,), steps), ("SimpleRNN", (4,), steps),
-                                   ("Flatten", (), image), ("Permute", ((2, 1),), steps), ("RepeatVector", (3,), rows), ("Reshape", ((3, 4),), rows), ("UpSampling2D", (2,), image), ("UpSampling1D", (2,), steps),
-                                   ("ZeroPadding2D", (2,), image), ("Cropping2D", (1,), image), ("Softmax", (), rows), ("LeakyReLU", (), rows), ("PReLU", (), rows), ("ELU", (), rows), ("ReLU", (), rows),
-                                   ("Resizing", (5, 6), image), ("Rescaling", (0.5,), image), ("CenterCrop", (4, 4), image), ("SpatialDropout1D", (0.5,), steps), ("Dropout", (0.5,), rows)):
-        cases.append((name, getattr(layers, name)(*arguments), shape))
-    for activation in ("celu elu exponential gelu hard_sigmoid hard_shrink hard_tanh leaky_relu linear log_sigmoid log_softmax mish relu relu6 selu sigmoid silu soft_shrink softmax softplus softsign sparse_plus "
-                       "squareplus tanh tanh_shrink threshold").split():
-        cases.append((f"activation {activation}", layers.Activation(activation), rows))
-    cases += [("Bidirectional", layers.Bidirectional(layers.LSTM(3, return_sequences=True)), steps), ("LSTM sequences", layers.LSTM(3, return_sequences=True, go_backwards=True), steps),
-              ("GRU reset", layers.GRU(3, reset_after=False, return_sequences=True), steps), ("TimeDistributed", layers.TimeDistributed(layers.Dense(3)), steps), ("ConvLSTM1D", layers.ConvLSTM1D(2, 3), (4, 6, 2)),
-              ("Conv2D strides", layers.Conv2D(4, 3, strides=2, padding="same"), image), ("Conv2D dilated", layers.Conv2D(4, 3, dilation_rate=2), image), ("Conv2D groups", layers.Conv2D(6, 3, groups=3), image),
-              ("Conv3D", layers.Conv3D(2, 2), (4, 5, 6, 2)), ("MaxPooling2D same", layers.MaxPooling2D(3, 2, "same"), image), ("AveragePooling2D same", layers.AveragePooling2D(3, 2, "same"), image)]
+    """The layers of tests/keras/layers.py, with a batch of 2 and a symbolic one."""
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "keras"))
+    import layers
     b, = export.symbolic_shape("b")
-    for name, layer, shape in cases:
+    for name, build in layers.LAYERS.items():
         if group not in name:
             continue
-        data = floats(2, *shape)
-        layer(data)
-        call = lambda x, l=layer: l(x, training=False) if "training" in str(l.call.__code__.co_varnames) else l(x)
-        counts.check(name, call, [data])
-        counts.check(f"{name} symbolic", call, [data], [jax.ShapeDtypeStruct((b, *shape), np.float32)])
-    attention = layers.MultiHeadAttention(2, 4)
-    data = floats(2, 5, 8)
-    attention(data, data)
-    counts.check("MultiHeadAttention", lambda x: attention(x, x), [data])
-    counts.check("MultiHeadAttention symbolic", lambda x: attention(x, x), [data], [jax.ShapeDtypeStruct((b, 5, 8), np.float32)])
-    embedding = layers.Embedding(10, 4)
-    tokens = integers(2, 6, low=0, high=10)
-    embedding(tokens)
-    counts.check("Embedding", embedding, [tokens])
+        for batch in (2, None):
+            model = build(batch)
+            layers.random_weights(model)
+            values = layers.random_inputs(model)
+            call = lambda *given, model=model: model(given[0] if len(given) == 1 else list(given), training=False)
+            specs = [jax.ShapeDtypeStruct((batch or b, *value.shape[1:]), value.dtype) for value in values]
+            counts.check(f"{name}, batch {batch}", call, values, specs)

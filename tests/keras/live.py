@@ -22,8 +22,11 @@ import numpy as np  # noqa: E402
 import relayvm  # noqa: E402
 
 jax.config.update("jax_default_matmul_precision", "highest")
-APPLICATIONS = {"DenseNet121": 96, "EfficientNetB0": 96, "InceptionV3": 96, "MobileNet": 96, "MobileNetV2": 96, "MobileNetV3Small": 96,
-                "NASNetMobile": 224, "ResNet50": 96, "ResNet50V2": 96, "VGG16": 64, "Xception": 96}
+APPLICATIONS = {
+    "ConvNeXtTiny": 96, "DenseNet121": 96, "DenseNet169": 96, "DenseNet201": 96, "EfficientNetB0": 96, "EfficientNetB1": 96, "EfficientNetB2": 96,
+    "EfficientNetB3": 96, "EfficientNetV2B0": 96, "EfficientNetV2B1": 96, "EfficientNetV2S": 96, "InceptionResNetV2": 96, "InceptionV3": 96,
+    "MobileNet": 96, "MobileNetV2": 96, "MobileNetV3Large": 96, "MobileNetV3Small": 96, "NASNetMobile": 224, "ResNet50": 96, "ResNet50V2": 96,
+    "ResNet101": 96, "ResNet101V2": 96, "ResNet152": 96, "VGG16": 64, "VGG19": 64, "Xception": 96}
 
 
 def distance(model, path, values):

@@ -5,7 +5,8 @@
 Needs tensorflow-cpu (2.21.0 with Keras 3.15.1 made those that are committed), which no test needs. models.npz.xz has for each model
 `NAME|file|PATH`, the bytes of its files, `NAME|in|N` and `NAME|out|N`, its inputs and outputs. states.npz.xz has those that change their
 variables: input N is that of run N, `NAME|out|N.K` output K of it. signatures.npz.xz has one of several signatures: input `N.SIGNATURE` is
-that of call N, which calls this signature, and `NAME|out|N.OUTPUT` an output. captured.npz.xz and spectra.npz.xz are as models.npz.xz.
+that of call N, which calls this signature, and `NAME|out|N.OUTPUT` an output. captured.npz.xz, spectra.npz.xz and matrices.npz.xz are as
+models.npz.xz.
 """
 
 import io
@@ -15,6 +16,7 @@ import tempfile
 
 import live  # sets what TensorFlow prints
 
+import matrices
 import networks
 import numpy as np
 import spectra
@@ -75,12 +77,12 @@ def captured():
     return arrays
 
 
-def transforms():
+def of_function(name, function, arguments):
     arrays = {}
     with tempfile.TemporaryDirectory() as folder:
-        outputs = live.save("functions", spectra.spectra, spectra.GIVEN, folder)
+        outputs = live.save("functions", function, arguments, folder)
         outputs = [outputs[k] for k in sorted(range(len(outputs)), key=str)]  # the names of results sort as texts
-        store(arrays, "spectra", folder, spectra.GIVEN, spectra.pairs(outputs))
+        store(arrays, name, folder, arguments, spectra.pairs(outputs))
     return arrays
 
 
@@ -114,7 +116,8 @@ def main():
     write("states", states())
     write("signatures", signatures())
     write("captured", captured())
-    write("spectra", transforms())
+    write("spectra", of_function("spectra", spectra.spectra, spectra.GIVEN))
+    write("matrices", of_function("matrices", matrices.matrices, matrices.GIVEN))
 
 
 if __name__ == "__main__":

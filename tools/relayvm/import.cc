@@ -94,7 +94,7 @@ absl::StatusOr<driver::ProgramFiles> ReadImports(const Options& options) {
   constexpr std::string_view kInput = "an input of a model with a graph", kInputPattern = "INPUT";
   constexpr Given kGiven[] = {{kShapeOption, kInput, kInputPattern},
                               {kFreezeOption, kInput, kInputPattern},
-                              {kSignatureOption, "a signature of a SavedModel", "SIGNATURE"},
+                              {kSignatureOption, "a signature of a SavedModel or a .tflite file", "SIGNATURE"},
                               {kCacheDTypeOption, "a dtype of the caches of a model", "DTYPE"},
                               {kActivationDTypeOption, "a dtype of the activations of a model", "DTYPE"}};
   for (const auto& [option, what, pattern] : kGiven) {

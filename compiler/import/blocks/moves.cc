@@ -1,6 +1,7 @@
 #include "compiler/import/blocks/moves.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -71,6 +72,38 @@ ir::AttrValue::List PadWidths(std::span<const int64_t> widths) {
   ir::AttrValue::List pairs;
   for (size_t i = 0; i + 1 < widths.size(); i += 2) pairs.emplace_back(ir::IntList(widths.subspan(i, 2)));
   return pairs;
+}
+
+DataType UnsignedOf(DataType dtype) {
+  return dtype.bits == 8 ? kUInt8 : dtype.bits == 16 ? kUInt16 : dtype.bits == 32 ? kUInt32 : kUInt64;
+}
+
+Operand BitsAs(Steps& c, Operand x, DataType dtype) {
+  if (c.failed()) return x;
+  const DataType from = c.DTypeOf(x);
+  auto reinterpret = [&](Operand value, DataType to) {
+    return c.DTypeOf(value) == to ? value : c.Op("reinterpret", {value}, {{"dtype", to.ToString()}});
+  };
+  if (from.bits == dtype.bits) return reinterpret(x, dtype);
+  if (from.is_bool() || dtype.is_bool()) return c.Unsupported("bits of numbers as booleans, or the reverse");
+  const bool widens = from.bits < dtype.bits;
+  const int64_t parts = widens ? dtype.bits / from.bits : from.bits / dtype.bits;
+  const DataType wide = UnsignedOf(widens ? dtype : from), narrow = UnsignedOf(widens ? from : dtype);
+  if (widens && (c.RankOf(x) == 0 || CompareDims(c.ExtentOf(x, -1), Dim(parts)) == DimEquality::kDifferent)) {
+    return c.Fail(absl::StrCat("its last axis has not ", parts, " elements, which are one of the result"));
+  }
+  std::vector<int64_t> distances;
+  for (int64_t i = 0; i < parts; ++i) distances.push_back(i * narrow.bits);
+  Operand shifts = c.Cast(c.emit().Vector(distances), wide);
+  x = reinterpret(x, UnsignedOf(from));
+  if (!widens) {
+    Operand moved = c.Op("right_shift", {c.Unsqueeze(x, {c.RankOf(x)}), shifts});
+    Operand lowest = c.emit().Constant(Literal::ScalarInt(wide, (int64_t{1} << narrow.bits) - 1));
+    return reinterpret(c.Cast(c.Op("bitwise_and", {moved, lowest}), narrow), dtype);
+  }
+  // The parts have no bits in common.
+  Operand moved = c.Op("left_shift", {c.Cast(x, wide), shifts});
+  return reinterpret(c.Op("sum", {moved}, {{"axis", ir::IntList({{c.RankOf(x) - 1}})}}), dtype);
 }
 
 }  // namespace rvm::importing

@@ -122,8 +122,7 @@ Operands Select(NodeInputs& c) {
 Operands Bitcast(NodeInputs& c, DataType dtype) {
   Operand x = c.In(0);
   if (c.failed()) return {};
-  if (c.DTypeOf(x).bits != dtype.bits) return {c.Unsupported("a cast of bits to another size")};
-  return {c.DTypeOf(x) == dtype ? x : c.Op("reinterpret", {x}, {{"dtype", dtype.ToString()}})};
+  return {importing::BitsAs(c, x, dtype)};
 }
 
 // ---- shapes
@@ -160,6 +159,37 @@ Operands Split(NodeInputs& c, int64_t count) {
         c.Unsupported(absl::StrCat("a split of ", c.ExtentOf(x, axis).ToString(), " into ", count, " equal parts"))};
   }
   return Parts(c, x, axis, std::vector<int64_t>(static_cast<size_t>(count), *extent / count));
+}
+
+Operands Slice(NodeInputs& c) {
+  Operand x = c.In(0), begin = c.In(1), size = c.In(2);
+  if (c.failed()) return {};
+  if (begin->constant && size->constant) {
+    const std::vector<int64_t> begins = c.Ints(1, "begin"), sizes = c.Ints(2, "size");
+    if (begins.size() != sizes.size()) return {c.Fail("its begin and size have different lengths")};
+    // Axes that stay whole keep their extents, also unknown ones.
+    std::vector<int64_t> axes, from, to;
+    for (size_t i = 0; i < begins.size(); ++i) {
+      if (begins[i] == 0 && sizes[i] == -1) continue;
+      axes.push_back(static_cast<int64_t>(i));
+      from.push_back(begins[i]);
+      to.push_back(sizes[i]);
+    }
+    if (axes.empty()) return {x};
+    return {c.Op(
+        "strided_slice", {x},
+        {{"begin", ir::IntList(from)}, {"end", ir::IntList(to)}, {"axes", ir::IntList(axes)}, {"slice_mode", "size"}})};
+  }
+  const std::vector<int64_t> ones(static_cast<size_t>(c.RankOf(x)), 1);
+  Operand y = c.Op("dyn.strided_slice", {x, c.Cast(begin, kInt64), c.Cast(size, kInt64), c.emit().Vector(ones)},
+                   {{"slice_mode", "size"}});
+  const std::optional<Dims> sizes = c.Symbols(size);
+  if (c.failed() || !sizes) return {y};
+  Dims dims = c.DimsOf(y);
+  for (size_t i = 0; i < dims.size() && i < sizes->size(); ++i) {
+    if (!(*sizes)[i].is_const() || (*sizes)[i].constant() >= 0) dims[i] = (*sizes)[i];
+  }
+  return {c.emit().Retyped(y, c.emit().TensorType(dims, c.DTypeOf(y)))};
 }
 
 Operands SplitV(NodeInputs& c) {

@@ -50,6 +50,7 @@ Operands Rank(NodeInputs& c);
 Operands ScatterNd(NodeInputs& c);
 Operands SegmentSum(NodeInputs& c);
 Operands Select(NodeInputs& c);  // a condition of one axis chooses whole rows
+Operands Slice(NodeInputs& c);   // begins and sizes; a size of -1 is what is left
 Operands SplitV(NodeInputs& c);
 Operands Square(NodeInputs& c);
 Operands SquaredDifference(NodeInputs& c);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/blocks/moves.h"
 #include "compiler/import/onnx/importer.h"
 #include "compiler/import/onnx/saturated_cast.h"
 
@@ -73,8 +74,7 @@ Operands CastTo(NodeContext& c) {
 Operands CastLike(NodeContext& c) { return {CastSaturated(c, c.In(0), c.DTypeOf(c.In(1)))}; }
 Operands BitCast(NodeContext& c) {
   DataType dtype = c.DTypeAttr("to", kFloat32);
-  if (dtype == c.DTypeOf(c.In(0))) return {c.In(0)};
-  return {c.Op("reinterpret", {c.In(0)}, {{"dtype", dtype.ToString()}})};
+  return {importing::BitsAs(c, c.In(0), dtype)};
 }
 
 Operands Clip(NodeContext& c) {

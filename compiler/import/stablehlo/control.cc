@@ -12,6 +12,7 @@
 #include "compiler/import/loops.h"
 #include "compiler/import/stablehlo/importer.h"
 #include "compiler/import/stablehlo/linalg.h"
+#include "compiler/import/stablehlo/order.h"
 #include "compiler/import/stablehlo/window.h"
 
 namespace rvm::stablehlo {
@@ -164,6 +165,7 @@ Operands CustomCall(NodeContext& c) {
   const std::string quoted = absl::StrCat("`", Abseil(target.substr(0, 100)), "`");
   if (target == "stablehlo.dynamic_reduce_window") return DynamicReduceWindow(c);
   if (target.starts_with("lapack_")) return CallRoutine(c, target);
+  if (target == "ApproxTopK") return ApproxTopK(c);
   if (target.find("callback") != std::string_view::npos) {
     return {c.Unsupported(absl::StrCat(quoted, ", a function of Python that JAX calls back"))};
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/blocks/moves.h"
 #include "compiler/import/stablehlo/bodies.h"
 #include "compiler/import/stablehlo/importer.h"
 #include "compiler/import/term.h"
@@ -13,7 +14,9 @@
 namespace rvm::stablehlo {
 namespace {
 
+using importing::BitsAs;
 using importing::Term;
+using importing::UnsignedOf;
 
 // Operands of one shape; a constant that all elements of one share is a scalar, unless all operands are that.
 Operands Broadcasting(NodeContext& c) {
@@ -107,31 +110,25 @@ Operands Compare(NodeContext& c) {
 // Shifts by the width or more give 0, those of signed integers their sign.
 Operands ShiftLeft(NodeContext& c) { return {c.Op("left_shift", Broadcasting(c))}; }
 
-DataType Unsigned(DataType dtype) {
-  return dtype.bits == 8 ? kUInt8 : dtype.bits == 16 ? kUInt16 : dtype.bits == 32 ? kUInt32 : kUInt64;
-}
 DataType Signed(DataType dtype) {
   return dtype.bits == 8 ? kInt8 : dtype.bits == 16 ? kInt16 : dtype.bits == 32 ? kInt32 : kInt64;
-}
-Operand AsBits(NodeContext& c, Operand x, DataType dtype) {
-  return c.DTypeOf(x) == dtype ? x : c.Op("reinterpret", {x}, {{"dtype", dtype.ToString()}});
 }
 
 Operands ShiftRight(NodeContext& c) {
   const Operands x = Broadcasting(c);
   if (c.failed() || x.size() != 2) return {c.Fail("it has not two operands")};
-  const DataType dtype = c.DTypeOf(x[0]), bits = Unsigned(dtype);
+  const DataType dtype = c.DTypeOf(x[0]), bits = UnsignedOf(dtype);
   const bool is_logical = c.row().variant == "logical";
   // A negative distance is one of more than all bits.
-  const Term distance(c, AsBits(c, x[1], bits));
+  const Term distance(c, BitsAs(c, x[1], bits));
   const Term most = distance.Like(dtype.bits - 1);
   if (!is_logical) {
     // Copies the highest bit, also of unsigned integers.
     const DataType sign = Signed(dtype);
-    return {AsBits(c, c.Op("right_shift", {AsBits(c, x[0], sign), AsBits(c, Min(distance, most), sign)}), dtype)};
+    return {BitsAs(c, c.Op("right_shift", {BitsAs(c, x[0], sign), BitsAs(c, Min(distance, most), sign)}), dtype)};
   }
-  const Term shifted(c, c.Op("right_shift", {AsBits(c, x[0], bits), Min(distance, most)}));
-  return {AsBits(c, Select(distance > most, 0, shifted), dtype)};
+  const Term shifted(c, c.Op("right_shift", {BitsAs(c, x[0], bits), Min(distance, most)}));
+  return {BitsAs(c, Select(distance > most, 0, shifted), dtype)};
 }
 
 Operands Not(NodeContext& c) { return {c.Op(c.DTypeOf(c.In(0)).is_bool() ? "logical_not" : "bitwise_not", {c.In(0)})}; }
@@ -174,9 +171,7 @@ Operands Cbrt(NodeContext& c) {
 Operands BitcastConvert(NodeContext& c) {
   Operand x = c.In(0);
   const DataType to = c.ResultDType();
-  if (c.failed()) return {};
-  if (c.DTypeOf(x).bits != to.bits) return {c.Unsupported("a conversion of bits between dtypes of different widths")};
-  return {AsBits(c, x, to)};
+  return {c.failed() ? nullptr : BitsAs(c, x, to)};
 }
 
 // Returns the dtype of floats with so many bits of exponent and mantissa.
@@ -204,7 +199,7 @@ Operand PopulationCount(NodeContext& c, Operand x) {
     return Term(c, c.Op("right_shift", {v, c.emit().Integer(by, wide)}));
   };
   const auto masked = [&](const Term& v, uint64_t mask) { return v.Apply("bitwise_and", field(mask)); };
-  Term v(c, c.Cast(AsBits(c, x, Unsigned(c.DTypeOf(x))), wide));
+  Term v(c, c.Cast(BitsAs(c, x, UnsignedOf(c.DTypeOf(x))), wide));
   v = v - masked(shifted(v, 1), 0x5555555555555555);
   v = masked(v, 0x3333333333333333) + masked(shifted(v, 2), 0x3333333333333333);
   v = masked(v + shifted(v, 4), 0x0f0f0f0f0f0f0f0f);
@@ -219,8 +214,8 @@ Operands Popcnt(NodeContext& c) { return {c.Cast(PopulationCount(c, c.In(0)), c.
 // The bits that no higher one is set behind are those that are not set after each has set all lower ones.
 Operands CountLeadingZeros(NodeContext& c) {
   Operand x = c.In(0);
-  const DataType bits = Unsigned(c.DTypeOf(x));
-  Term v(c, AsBits(c, x, bits));
+  const DataType bits = UnsignedOf(c.DTypeOf(x));
+  Term v(c, BitsAs(c, x, bits));
   for (int64_t by = 1; by < bits.bits; by *= 2) {
     v = v.Apply("bitwise_or", Term(c, c.Op("right_shift", {v, c.emit().Integer(by, bits)})));
   }
@@ -284,7 +279,7 @@ Operand TotalOrderKey(NodeContext& c, Operand x) {
   if (!dtype.is_float()) return dtype.is_bool() ? c.Cast(x, kUInt8) : x;
   if (dtype.bits < 32) x = c.Cast(x, kFloat32);
   const DataType bits = dtype.bits == 64 ? kInt64 : kInt32;
-  const Term number(c, AsBits(c, x, bits));
+  const Term number(c, BitsAs(c, x, bits));
   const Term lower(c, c.emit().Integer(bits.bits == 64 ? INT64_MAX : INT32_MAX, bits));
   return Select(number < 0, number.Apply("bitwise_xor", lower), number);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -61,8 +62,12 @@ char Letter(NodeContext& c, std::string_view name) {
 }
 
 Operands Potrf(NodeContext& c) {
-  const Term factor = CholeskyOf(Term(c, c.In(0)), Letter(c, "uplo") == 'L');
-  return {factor, matrix::FirstWrong(IsNan(matrix::DiagonalOf(factor)))};
+  const Term a(c, c.In(0));
+  const bool is_lower = Letter(c, "uplo") == 'L';
+  const Term factor = CholeskyOf(a, is_lower);
+  // The routine leaves the other triangle as it was.
+  return {factor + matrix::TriangleOf(a, is_lower, is_lower ? 1 : -1),
+          matrix::FirstWrong(IsNan(matrix::DiagonalOf(factor)))};
 }
 
 Operands Getrf(NodeContext& c) {
@@ -93,12 +98,38 @@ Operands Orgqr(NodeContext& c) {
   return {matrix::ApplyReflectors(reflectors, taus, start, false)};
 }
 
+// Returns vectors and ascending eigenvalues of symmetric matrices, of which one triangle is given.
+Operands Syevd(NodeContext& c) {
+  const Term a(c, c.In(0));
+  const bool is_upper = Letter(c, "uplo") == 'U';
+  const Term half = matrix::TriangleOf(a, is_upper, is_upper ? 1 : -1);
+  const matrix::Eigen eigen = matrix::SymmetricEigen(matrix::TriangleOf(a, is_upper) + matrix::Transposed(half));
+  return {eigen.vectors, eigen.values, matrix::FirstWrong(IsNan(eigen.values))};
+}
+
+// Returns the matrices, which the routine overwrites, their descending singular values, U and V^T.
+Operands Gesdd(NodeContext& c) {
+  const Term a(c, c.In(0));
+  const std::optional<int64_t> rows = matrix::RowsOf(a).AsConst(), columns = matrix::ColumnsOf(a).AsConst();
+  if (!rows || !columns) return {c.Unsupported("singular values of a matrix whose shape only the running model knows")};
+  // U is square, or has as many columns as the smaller extent; V^T has as many rows.
+  const Dims u_dims = c.ResultDims(2), v_dims = c.ResultDims(3);
+  if (c.failed() || u_dims.size() < 2 || v_dims.size() < 2) return {};
+  const bool is_wide = *rows < *columns;
+  const bool is_full = is_wide ? v_dims[v_dims.size() - 2] == Dim(*columns) : u_dims.back() == Dim(*rows);
+  const matrix::Singular singular = matrix::SingularValues(is_wide ? matrix::Transposed(a) : a);
+  Term tall = matrix::Completed(singular.u);
+  if (!is_full) tall = matrix::FirstColumns(tall, matrix::ColumnsOf(singular.u));
+  const Term u = is_wide ? singular.v : tall, v = is_wide ? tall : singular.v;
+  return {a, singular.values, u, matrix::Transposed(v), matrix::FirstWrong(IsNan(singular.values))};
+}
+
 struct Routine {
   std::string_view name;  // without the letter of its dtype
   Operands (*convert)(NodeContext&);
 };
-constexpr Routine kRoutines[] = {
-    {"geqrf_ffi", Geqrf}, {"getrf_ffi", Getrf}, {"orgqr_ffi", Orgqr}, {"potrf_ffi", Potrf}, {"trsm_ffi", Trsm}};
+constexpr Routine kRoutines[] = {{"geqrf_ffi", Geqrf}, {"gesdd_ffi", Gesdd}, {"getrf_ffi", Getrf}, {"orgqr_ffi", Orgqr},
+                                 {"potrf_ffi", Potrf}, {"syevd_ffi", Syevd}, {"trsm_ffi", Trsm}};
 
 constexpr OperatorRow kRows[] = {
     {"cholesky", Cholesky},

@@ -1,4 +1,5 @@
-// Sorting.
+#include "compiler/import/stablehlo/order.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -174,6 +175,38 @@ Operands Sort(NodeContext& c) {
   for (size_t i = 0; i < c.num_inputs() && !c.failed(); ++i) results.push_back(InOrder(c, c.In(i), order, axis));
   return results;
 }
+
+}  // namespace
+
+// The results say how many elements that is: without `aggregate_to_topk` JAX expects more than k.
+Operands ApproxTopK(NodeContext& c) {
+  const Attribute *config = c.op().Find("mhlo.backend_config"), *called = c.op().Find("called_computations");
+  const Attribute* axis_of = config == nullptr ? nullptr : config->Find("reduction_dim");
+  const bool has_comparator = called != nullptr && called->elements.size() == 1;
+  const Operation* comparator = has_comparator ? c.module().FindFunction(called->elements[0]->text) : nullptr;
+  if (axis_of == nullptr || comparator == nullptr || comparator->regions.empty() || c.num_inputs() != 4) {
+    return {c.Unsupported("it has not one tensor, its indices, their initial values, an axis and a comparator")};
+  }
+  const Block& body = comparator->regions[0];
+  const std::optional<std::vector<Key>> keys = Comparator(body).Keys();
+  const bool is_plain = keys && keys->size() == 1 && !body.arguments.empty() && (*keys)[0].value == body.arguments[0];
+  if (!is_plain) return {c.Unsupported("a comparator that is not the order of the elements")};
+  const int64_t axis = c.Axis(axis_of->integer, c.RankOf(c.In(0)));
+  const Dims dims = c.ResultDims(0);
+  if (c.failed() || std::cmp_greater_equal(axis, dims.size())) return {};
+  const std::optional<int64_t> count = dims[static_cast<size_t>(axis)].AsConst();
+  if (!count) return {c.Unsupported("a number of elements that only the running program knows")};
+  Operand order = c.Op("topk", {c.In(0)},
+                       {{"k", *count},
+                        {"axis", axis},
+                        {"ret_type", "indices"},
+                        {"is_ascend", !(*keys)[0].is_descending},
+                        {"dtype", "int64"},
+                        {"exact", true}});
+  return {InOrder(c, c.In(0), order, axis), InOrder(c, c.In(1), order, axis)};
+}
+
+namespace {
 
 constexpr OperatorRow kRows[] = {
     {"sort", Sort},

@@ -13,15 +13,16 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
+#include "compiler/import/blocks/reserved_lists.h"
 #include "compiler/import/blocks/variables.h"
 #include "compiler/import/loops.h"
 #include "compiler/import/tensorflow/importer.h"
-#include "compiler/import/tensorflow/lists.h"
 
 namespace rvm::tensorflow {
 namespace {
 
 using importing::Branch;
+using importing::RunLoop;
 using importing::RunWithVariables;
 using importing::StoreVariables;
 using importing::WithValues;

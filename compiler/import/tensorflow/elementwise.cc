@@ -117,7 +117,7 @@ Operands Random(NodeContext& c) {
   if (c.failed()) return {};
   const std::optional<Dims> dims = c.Symbols(shape);
   if (!dims) return {c.Unsupported("random numbers whose shape only the running program knows")};
-  return {importing::DrawNumbers(c, c.Key(), c.row().variant, 0, 1, *dims, dtype)};
+  return {importing::DrawNumbers(c, c.OwnKey(), c.row().variant, 0, 1, *dims, dtype)};
 }
 
 constexpr OperatorRow kRows[] = {

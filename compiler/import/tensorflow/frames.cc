@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/import/blocks/reserved_lists.h"
 #include "compiler/import/loops.h"
 #include "compiler/import/tensorflow/flow.h"
 #include "compiler/import/tensorflow/importer.h"
-#include "compiler/import/tensorflow/lists.h"
 
 namespace rvm::tensorflow {
 namespace {
@@ -55,7 +55,7 @@ Operands Exit(NodeContext& c) {
     }
     return evaluate(own, wanted);
   };
-  const Operands last = RunLoop(c, state, goes_on, next_state);
+  const Operands last = importing::RunLoop(c, state, goes_on, next_state);
   if (c.failed() || last.size() != state.size()) return {};
   Operands result;
   size_t next = 0;

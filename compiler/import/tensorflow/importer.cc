@@ -52,6 +52,14 @@ const OperatorRow* FindOperator(std::string_view name) {
   return nullptr;
 }
 
+Operands ConvertByParts(Emitter& emit, const OperatorRow& row, Operands inputs,
+                        absl::FunctionRef<Operands(Operands)> convert) {
+  if (!importing::HasComplex(inputs) || row.takes_complex) return convert(std::move(inputs));
+  Steps steps(emit);
+  if (!WorksByParts(row.name)) return {steps.Unsupported("complex numbers")};
+  return importing::ByParts(steps, inputs, convert);
+}
+
 // ---- nodes
 
 bool Importer::HasEffect(const Node& node) {
@@ -202,14 +210,12 @@ Operands Importer::Convert(int32_t number, Scope& scope) {
     inputs.push_back(Value(source, scope));
     if (emit_.failed() || inputs.back() == nullptr || inputs.back()->is_placeholder) return {};
   }
-  auto convert = [&](Operands of) {
-    NodeContext context(*this, scope, number, *row, std::move(of));
+  const auto key = [this](Steps& c) { return Key(c); };
+  const NodeContext::Place place{.importer = *this, .scope = scope, .number = number};
+  return ConvertByParts(emit_, *row, std::move(inputs), [&](Operands of) {
+    NodeContext context(emit_, node, *row, std::move(of), key, place);
     return row->convert(context);
-  };
-  if (!importing::HasComplex(inputs) || row->takes_complex) return convert(std::move(inputs));
-  Steps steps(emit_);
-  if (!WorksByParts(node.op)) return {steps.Unsupported("complex numbers")};
-  return importing::ByParts(steps, inputs, convert);
+  });
 }
 
 void Importer::ImportNode(int32_t number, Scope& scope) {

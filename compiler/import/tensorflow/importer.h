@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "compiler/import/blocks/tensorflow_family.h"
@@ -73,11 +74,21 @@ using VariableNumbers = std::vector<std::optional<size_t>>;
 // One node while it is converted, and the steps that it becomes.
 class NodeContext : public tensorflow_family::NodeInputs {
  public:
-  NodeContext(Importer& importer, Scope& scope, int32_t number, const OperatorRow& row, Operands inputs);
+  // Returns a key for random numbers of one node alone.
+  using Key = absl::FunctionRef<Operand(Steps&)>;
+  // A node of a graph, and its number there.
+  struct Place {
+    Importer& importer;
+    Scope& scope;
+    int32_t number;
+  };
+
+  // Without a place the row is of no graph family.
+  NodeContext(Emitter& emit, const Node& node, const OperatorRow& row, Operands inputs, Key key,
+              std::optional<Place> place);
 
   const OperatorRow& row() const { return row_; }
   const Node& node() const { return node_; }
-  int32_t number() const { return number_; }
   // Returns the inputs from `first` on.
   Operands InputsFrom(size_t first);
 
@@ -92,18 +103,24 @@ class NodeContext : public tensorflow_family::NodeInputs {
   // Returns the axes that input `i` lists, counted from the front of a tensor of that rank.
   std::vector<int64_t> AxesAt(size_t i, int64_t rank);
   // Returns a key for random numbers of this node alone.
-  Operand Key();
+  Operand OwnKey() { return key_(*this); }
 
-  Importer& importer() const { return importer_; }
-  Scope& scope() const { return scope_; }
+  // ---- of the operators of graph families
+  Importer& importer() const { return place_->importer; }
+  Scope& scope() const { return place_->scope; }
+  int32_t number() const { return place_->number; }
 
  private:
-  Importer& importer_;
-  Scope& scope_;
-  int32_t number_;
   const Node& node_;
   const OperatorRow& row_;
+  Key key_;
+  std::optional<Place> place_;
 };
+
+// Returns what `convert` makes of the inputs of an operator. Where it takes no complex numbers, and works by parts,
+// that is the real parts and the imaginary ones alone.
+Operands ConvertByParts(Emitter& emit, const OperatorRow& row, Operands inputs,
+                        absl::FunctionRef<Operands(Operands)> convert);
 
 // Makes a converter of one that TensorFlow and TensorFlow Lite have in common.
 template <Operands (*convert)(tensorflow_family::NodeInputs&)>

@@ -13,16 +13,16 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/abseil.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "compiler/import/frame/signatures.h"
 #include "compiler/import/tensorflow/importer.h"
 
 namespace rvm::tensorflow {
 namespace {
 
-constexpr std::string_view kServing = "serving_default", kInitialisation = "__saved_model_init_op";
+constexpr std::string_view kInitialisation = "__saved_model_init_op";
 
 // Returns whether a node without readers is an output: those that only check, print or order others are none.
 bool GivesOutput(const Node& node) {
@@ -61,29 +61,10 @@ absl::StatusOr<std::vector<const Signature*>> Importer::ChooseSignatures() const
     return absl::InvalidArgumentError(
         "the SavedModel has no signature; save it with `signatures=`, or a Keras model by `model.export`");
   }
-  auto list = [&] {
-    const std::vector<std::string> texts(names.begin(), names.end());
-    return absl::StrCat(texts.size() > 1 ? "the signatures `" : "the signature `", absl::StrJoin(texts, "`, `"), "`");
-  };
-  auto find = [&](std::string_view name) {
-    const auto found = std::ranges::find(names, name);
-    return found == names.end() ? nullptr : known[static_cast<size_t>(found - names.begin())];
-  };
-  for (const std::string& name : options_.signatures) {
-    const Signature* signature = find(name);
-    if (signature == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat("the SavedModel has no signature `", name, "`; it has ", list()));
-    }
-    if (std::ranges::find(chosen, signature) != chosen.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("signature `", name, "` is chosen twice"));
-    }
-    chosen.push_back(signature);
-  }
-  if (!chosen.empty()) return chosen;
-  const Signature* serving = known.size() == 1 ? known[0] : find(kServing);
-  if (serving != nullptr) return std::vector{serving};
-  return absl::InvalidArgumentError(absl::StrCat("the SavedModel has ", list(), ", and none is `", Abseil(kServing),
-                                                 "`; choose by --signature NAME (`signature` in Python)"));
+  RVM_ASSIGN_OR_RETURN(const std::vector<size_t> numbers,
+                       importing::ChooseSignatures(names, options_.signatures, "the SavedModel"));
+  for (size_t number : numbers) chosen.push_back(known[number]);
+  return chosen;
 }
 
 absl::Status Importer::AddSignature(const Signature& signature) {

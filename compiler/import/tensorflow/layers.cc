@@ -80,13 +80,14 @@ bool ReadBorders(NodeContext& c, Operand x, Window& window) {
 }
 
 // Reads what all windows have but their kernel, which has `kernel` extents; empty: those of `ksize`. That
-// and the strides may be inputs 1 and 2.
-std::optional<Window> ReadWindow(NodeContext& c, Operand x, size_t axes, std::vector<int64_t> kernel) {
+// and the strides may be inputs 1 and 2. `dilations_name`: the attribute that has the distances of taps.
+std::optional<Window> ReadWindow(NodeContext& c, Operand x, size_t axes, std::vector<int64_t> kernel,
+                                 std::string_view dilations_name = "dilations") {
   Window window;
   window.has_channels_last = !c.TextAttr("data_format", "NHWC").starts_with("NC");
   if (c.RankOf(x) != static_cast<int64_t>(axes) + 2) c.Fail(absl::StrCat("its input has not rank ", axes + 2));
   if (c.failed()) return std::nullopt;
-  const auto strides = SpaceOf(c, window, "strides", axes, 2), dilations = SpaceOf(c, window, "dilations", axes);
+  const auto strides = SpaceOf(c, window, "strides", axes, 2), dilations = SpaceOf(c, window, dilations_name, axes);
   const auto sizes = kernel.empty() ? SpaceOf(c, window, "ksize", axes, 1) : std::optional(std::move(kernel));
   if (!strides || !dilations || !sizes) return std::nullopt;
   window.strides = *strides;
@@ -241,6 +242,50 @@ Operands LocalResponse(NodeContext& c) {
                 {"beta", c.FloatAttr("beta", 0.5)}})};
 }
 
+// The greatest sums of windows and filters (space..., channels). Elements outside of the image do not count.
+Operands Dilation(NodeContext& c) {
+  Operand x = c.In(0), filters = c.In(1);
+  if (!c.failed() && c.RankOf(filters) != 3) c.Fail("its filters have not rank 3");
+  if (c.failed()) return {};
+  const auto height = importing::KnownExtent(c, filters, 0, "filters"),
+             width = importing::KnownExtent(c, filters, 1, "filters");
+  if (!height || !width) return {};
+  const auto window = ReadWindow(c, x, 2, {*height, *width}, "rates");
+  if (!window) return {};
+  const Dims& borders = window->borders;
+  const Dims widths = {Dim(0), Dim(0), borders[0], borders[2], borders[1], borders[3], Dim(0), Dim(0)};
+  return {c.Op("image.dilation2d", {importing::PadBy(c, x, importing::LeastOf(c.DTypeOf(x)), widths), filters},
+               {{"strides", ir::IntList(window->strides)},
+                {"dilations", ir::IntList(window->dilations)},
+                {"data_layout", "NHWC"},
+                {"kernel_layout", "HWI"}})};
+}
+
+// The elements of each window along the channels: those of one place are next to each other.
+Operands ExtractPatches(NodeContext& c) {
+  Operand x = c.In(0);
+  if (!c.failed() && c.RankOf(x) != 4) c.Fail("its input has not rank 4");
+  if (c.failed()) return {};
+  Window window;
+  const auto sizes = SpaceOf(c, window, "ksizes", 2);
+  const auto given = sizes ? ReadWindow(c, x, 2, *sizes, "rates") : std::nullopt;
+  if (!given) return {};
+  const Dims& borders = given->borders;
+  x = importing::PadBy(c, x, 0, {Dim(0), Dim(0), borders[0], borders[2], borders[1], borders[3], Dim(0), Dim(0)});
+  const importing::Windows windows{.axes = 2,
+                                   .kernel = given->kernel,
+                                   .strides = given->strides,
+                                   .dilations = given->dilations,
+                                   .pads = {0, 0, 0, 0}};
+  Operand elements = importing::WindowElements(c, c.Transpose(x, {{0, 3, 1, 2}}), windows);
+  if (c.failed()) return {};
+  elements = c.Transpose(elements, {{0, 2, 3, 4, 1}});
+  Dims dims = c.DimsOf(elements);
+  dims[3] = dims[3] * dims[4];
+  dims.pop_back();
+  return {c.Reshape(elements, dims)};
+}
+
 constexpr OperatorRow kRows[] = {
     {"AvgPool", Pool, "nn.avg_pool2d"},
     {"AvgPool3D", Pool, "nn.avg_pool3d"},
@@ -249,6 +294,8 @@ constexpr OperatorRow kRows[] = {
     {"Conv3D", Conv, "volumes"},
     {"Conv3DBackpropInputV2", ConvTransposed, "volumes"},
     {"DepthwiseConv2dNative", Conv, "depthwise"},
+    {"Dilation2D", Dilation},
+    {"ExtractImagePatches", ExtractPatches},
     {"FusedBatchNorm", BatchNorm, "", "y batch_mean batch_variance"},
     {"FusedBatchNormV2", BatchNorm, "", "y batch_mean batch_variance"},
     {"FusedBatchNormV3", BatchNorm, "", "y batch_mean batch_variance"},

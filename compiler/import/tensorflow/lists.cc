@@ -1,6 +1,10 @@
-#include "compiler/import/tensorflow/lists.h"
+// TensorLists and TensorArrays.
+//
+// A list whose length is known when it is made is a tensor: its elements along a new first axis, which a loop updates
+// in place. While nobody has said what shape the elements have, it is reserved (blocks/reserved_lists.h). A list that
+// grows is a List of Relay, whose elements have a first axis of extent 1 more, along which they are joined.
+#include "compiler/import/lists.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -10,29 +14,17 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/blocks/reserved_lists.h"
 #include "compiler/import/checks.h"
-#include "compiler/import/lists.h"
 #include "compiler/import/loops.h"
+#include "compiler/import/tensorflow/importer.h"
 
 namespace rvm::tensorflow {
 namespace {
 
-bool IsReserved(Operand list) { return ir::DynCast<ir::TupleType>(list->type) != nullptr; }
-bool IsTensor(Operand list) { return ir::DynCast<ir::TensorType>(list->type) != nullptr; }
-
-// Returns the zeros that a reserved list of such elements holds.
-Operand Zeros(NodeContext& c, Operand reserved, Dims element) {
-  Operand count = c.emit().Field(reserved, 0), zero = c.emit().Field(reserved, 1);
-  const std::optional<Dims> length = c.Symbols(count);
-  if (length) {
-    element.insert(element.begin(), (*length)[0]);
-    return c.BroadcastTo(zero, element);
-  }
-  Operand extents = c.Reshape(count, {1});
-  if (!element.empty()) extents = c.Concatenate({extents, c.emit().FromDims(element)}, 0);
-  element.insert(element.begin(), Dim::Any());
-  return c.emit().OpAs(element, "dyn.broadcast_to", {zero, extents});
-}
+using importing::IsReserved;
+using importing::IsTensor;
+using importing::Zeros;
 
 // Returns the extents of elements that a vector of them says, with -1 for unknown ones; nullopt if one is unknown.
 std::optional<Dims> ElementShape(NodeContext& c, Operand shape) {
@@ -246,45 +238,6 @@ constexpr OperatorRow kRows[] = {
 };
 
 }  // namespace
-
-Operands RunLoop(NodeContext& c, Operands state, absl::FunctionRef<Operand(const Operands&)> goes_on,
-                 absl::FunctionRef<Operands(const Operands&)> next_state) {
-  if (c.failed()) return {};
-  Emitter& emit = c.emit();
-  // A step says of what shape the elements of reserved lists are. Several may depend on each other.
-  for (size_t round = 0; round < state.size(); ++round) {
-    const auto reserved = std::ranges::find_if(state, IsReserved);
-    if (reserved == state.end()) break;
-    const int64_t watermark = emit.Watermark();
-    emit.BeginDry();
-    const Operands next = next_state(state);
-    emit.EndDry();
-    if (c.failed() || next.size() != state.size()) return {};
-    bool changes = false;
-    for (size_t i = 0; i < state.size(); ++i) {
-      if (!IsReserved(state[i]) || next[i]->is_placeholder || !IsTensor(next[i])) continue;
-      const auto* tensor = ir::DynCast<ir::TensorType>(emit.Escape(next[i]->type, watermark));
-      const Dims& dims = tensor->shape.dims;
-      const Dims element(dims.begin() + (dims.empty() ? 0 : 1), dims.end());
-      if (std::ranges::any_of(element, [](const Dim& dim) { return ContainsAny(dim); })) {
-        c.Unsupported("a list whose elements have a shape that only its loop knows");
-        return {};
-      }
-      state[i] = Zeros(c, state[i], element);
-      changes = true;
-    }
-    if (!changes) break;
-  }
-  Operand first = goes_on(state);
-  if (c.failed() || first->is_placeholder) return {};
-  importing::Rolled rolled =
-      importing::Roll(c, nullptr, first, state, [&](Operand, const Operands& own) -> importing::Step {
-        Operands next = next_state(own);
-        if (c.failed() || next.size() != own.size()) return {nullptr, own, {}};
-        return {goes_on(next), next, {}};
-      });
-  return rolled.state;
-}
 
 std::span<const OperatorRow> ListOperators() { return kRows; }
 

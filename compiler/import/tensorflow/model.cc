@@ -60,7 +60,7 @@ std::pair<std::string_view, Bytes> EntryOf(Bytes message) {
 
 // ---- graphs
 
-bool ReadNode(Bytes message, Node& node) {
+bool ReadNodeInto(Bytes message, Node& node) {
   WireReader reader(message);
   Field field;
   while (reader.Next(field)) {
@@ -80,7 +80,7 @@ absl::Status ReadNodes(Bytes message, uint32_t number, Graph& graph) {
   std::vector<Bytes> messages;
   const bool is_read = ForEachMessage(message, number, [&](Bytes bytes) {
     messages.push_back(bytes);
-    return ReadNode(bytes, graph.nodes.emplace_back());
+    return ReadNodeInto(bytes, graph.nodes.emplace_back());
   });
   if (!is_read) return Malformed("a node");
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -251,6 +251,11 @@ absl::StatusOr<Model> ReadModel(Bytes bytes) {
 }
 
 // ---- attributes
+
+std::optional<Node> ReadNode(Bytes message) {
+  Node node;
+  return ReadNodeInto(message, node) ? std::optional(std::move(node)) : std::nullopt;
+}
 
 bool Node::Has(std::string_view name) const {
   return std::ranges::any_of(attrs, [&](const auto& attr) { return attr.first == name; });

@@ -90,6 +90,9 @@ struct Model {
 // Reads a SavedModel, of which it takes the graph that serves, or a GraphDef.
 absl::StatusOr<Model> ReadModel(Bytes bytes);
 
+// Reads a NodeDef without its inputs; nullopt if it is malformed.
+std::optional<Node> ReadNode(Bytes message);
+
 // Returns the source that a text such as "node", "node:1" or "node:output:1" names; nullopt if there is none.
 std::optional<Source> FindSource(const Graph& graph, std::string_view text);
 

@@ -13,13 +13,9 @@
 
 namespace rvm::tensorflow {
 
-NodeContext::NodeContext(Importer& importer, Scope& scope, int32_t number, const OperatorRow& row, Operands inputs)
-    : NodeInputs(importer.emitter(), std::move(inputs)),
-      importer_(importer),
-      scope_(scope),
-      number_(number),
-      node_(scope.graph->nodes[static_cast<size_t>(number)]),
-      row_(row) {}
+NodeContext::NodeContext(Emitter& emit, const Node& node, const OperatorRow& row, Operands inputs, Key key,
+                         std::optional<Place> place)
+    : NodeInputs(emit, std::move(inputs)), node_(node), row_(row), key_(key), place_(place) {}
 
 Operands NodeContext::InputsFrom(size_t first) {
   const Operands& all = inputs();
@@ -49,7 +45,5 @@ DataType NodeContext::TypeAttr(std::string_view name) {
 }
 
 std::vector<int64_t> NodeContext::AxesAt(size_t i, int64_t rank) { return Axes(Ints(i, "axes"), rank); }
-
-Operand NodeContext::Key() { return importer_.Key(*this); }
 
 }  // namespace rvm::tensorflow

@@ -55,6 +55,25 @@ Operands Einsum(NodeContext& c) {
   return {c.Op("einsum", {c.emit().Tuple(c.InputsFrom(0))}, {{"equation", std::string(equation)}})};
 }
 
+// Whether the score of the class `targets` is among the k greatest of a row. Classes of equal scores all are.
+Operands InTopK(NodeContext& c) {
+  Operand scores = c.In(0), targets = c.In(1);
+  const int64_t k = c.Int(2, "k");
+  if (!c.failed() && c.RankOf(scores) != 2) c.Fail("its scores are no matrix");
+  if (c.failed()) return {};
+  const Dim classes = c.ExtentOf(scores, 1);
+  Operand place = c.Unsqueeze(c.Cast(targets, kInt64), {1});
+  Operand is_class = c.Op("logical_and", {c.Op("greater_equal", {place, c.Integer(0)}),
+                                          c.Op("less", {place, c.Scalar(c.emit().FromDims({{classes}}))})});
+  Operand inside = c.Where(is_class, place, c.Integer(0));
+  Operand own = c.Op("gather", {scores, inside}, {{"axis", 1}});
+  Operand greater = c.Cast(c.Op("greater", {scores, own}), kInt64);
+  Operand rank = c.Op("sum", {greater}, {{"axis", ir::AttrValue::List{int64_t{1}}}});
+  Operand is_in = c.Op("less", {rank, c.Integer(k)});
+  return {c.Op("logical_and",
+               {c.Op("logical_and", {is_in, c.Op("isfinite", {c.Squeeze(own, {1})})}), c.Squeeze(is_class, {1})})};
+}
+
 constexpr OperatorRow kRows[] = {
     {"All", Reduce, "all"},
     {"Any", Reduce, "any"},
@@ -67,6 +86,7 @@ constexpr OperatorRow kRows[] = {
     {"Cumsum", Scan, "cumsum"},
     {"Einsum", Einsum},
     {"EuclideanNorm", EuclideanNorm},
+    {"InTopKV2", InTopK},
     {"L2Loss", L2Loss},
     {"MatMul", MatMul},
     {"Max", Reduce, "max"},

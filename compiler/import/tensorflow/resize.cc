@@ -102,7 +102,22 @@ Operands ResizeCubic(NodeContext& c) {
   return {x};
 }
 
+// ---- boxes
+
+Operands CropAndResize(NodeContext& c) {
+  Operand x = c.In(0), boxes = c.In(1), batches = c.In(2);
+  const std::vector<int64_t> size = c.Ints(3, "size");
+  if (c.failed()) return {};
+  const std::string_view method = c.TextAttr("method", "bilinear");
+  return {c.Op("image.crop_and_resize", {c.Cast(x, kFloat32), boxes, batches},
+               {{"crop_size", ir::IntList(size)},
+                {"layout", "NHWC"},
+                {"method", method == "nearest" ? "nearest_neighbor" : std::string(method)},
+                {"extrapolation_value", c.FloatAttr("extrapolation_value", 0)}})};
+}
+
 constexpr OperatorRow kRows[] = {
+    {"CropAndResize", CropAndResize},
     {"ResizeBicubic", ResizeCubic},
     {"ResizeBilinear", Resize, "linear"},
     {"ResizeNearestNeighbor", Resize, "nearest_neighbor"},

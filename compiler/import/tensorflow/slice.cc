@@ -145,29 +145,8 @@ Operands StridedSlice(NodeContext& c) {
   return {c.failed() ? nullptr : c.Unsqueeze(c.Squeeze(x, dropped), slices->added)};
 }
 
-// Begins and sizes; a size of -1 is what is left.
-Operands Slice(NodeContext& c) {
-  Operand x = c.In(0), begin = c.In(1), size = c.In(2);
-  if (c.failed()) return {};
-  if (begin->constant && size->constant) {
-    return {c.Op(
-        "strided_slice", {x},
-        {{"begin", ir::IntList(c.Ints(1, "begin"))}, {"end", ir::IntList(c.Ints(2, "size"))}, {"slice_mode", "size"}})};
-  }
-  const std::vector<int64_t> ones(static_cast<size_t>(c.RankOf(x)), 1);
-  Operand y = c.Op("dyn.strided_slice", {x, c.Cast(begin, kInt64), c.Cast(size, kInt64), c.emit().Vector(ones)},
-                   {{"slice_mode", "size"}});
-  const std::optional<Dims> sizes = c.Symbols(size);
-  if (c.failed() || !sizes) return {y};
-  Dims dims = c.DimsOf(y);
-  for (size_t i = 0; i < dims.size() && i < sizes->size(); ++i) {
-    if (!(*sizes)[i].is_const() || (*sizes)[i].constant() >= 0) dims[i] = (*sizes)[i];
-  }
-  return {c.emit().Retyped(y, c.emit().TensorType(dims, c.DTypeOf(y)))};
-}
-
 constexpr OperatorRow kRows[] = {
-    {"Slice", Slice},
+    {"Slice", Shared<tensorflow_family::Slice>},
     {"StridedSlice", StridedSlice},
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/blocks/reserved_lists.h"
 #include "compiler/import/blocks/variables.h"
 #include "compiler/import/loops.h"
 #include "compiler/import/tflite/importer.h"
@@ -15,9 +16,8 @@
 namespace rvm::tflite {
 namespace {
 
-using importing::Rolled;
+using importing::RunLoop;
 using importing::RunWithVariables;
-using importing::Step;
 using importing::StoreVariables;
 using importing::WithValues;
 using importing::WrittenVariables;
@@ -95,18 +95,16 @@ Operands While(NodeContext& c) {
     if (c.failed() || results.empty() || results[0]->is_placeholder) return c.emit().Placeholder();
     return c.Cast(c.Scalar(results[0]), kBool);
   };
-  Operand first = goes_on(state);
-  if (c.failed() || first->is_placeholder) return {};
-  Rolled rolled = Roll(c, nullptr, first, state, [&](Operand, const Operands& own) -> Step {
+  auto next_state = [&](const Operands& own) {
     Operands results = run(body, own), next;
     for (size_t i = 0; i < results.size(); ++i) {
       if (i >= inputs.size() || !unchanged[i]) next.push_back(results[i]);
     }
-    if (c.failed() || next.size() != own.size()) return {nullptr, own, {}};
-    return {goes_on(next), next, {}};
-  });
-  if (c.failed() || rolled.state.size() != state.size()) return {};
-  Operands last = StoreVariables(written, PlaceIn(c), rolled.state), results;
+    return next;
+  };
+  Operands last = RunLoop(c, state, goes_on, next_state), results;
+  if (c.failed() || last.size() != state.size()) return {};
+  last = StoreVariables(written, PlaceIn(c), std::move(last));
   size_t next = 0;
   for (size_t i = 0; i < inputs.size(); ++i) results.push_back(unchanged[i] ? inputs[i] : last[next++]);
   return results;

@@ -32,6 +32,7 @@ const OperatorRow* FindRow(std::span<const OperatorRow> rows, std::string_view n
 }
 
 const OperatorRow* FindOperator(std::string_view name) {
+  if (name.starts_with(kFlex)) name = kFlex;
 #define RVM_TFLITE_FAMILY(family) \
   if (const OperatorRow* row = FindRow(family##Operators(), name)) return row;
 #include "compiler/import/tflite/families.def"
@@ -112,8 +113,8 @@ Operands NodeContext::Body(size_t graph, const Operands& inputs) { return import
 void NodeContext::Assign(size_t i, Operand value) {
   const Tensor* tensor = Input(i);
   if (tensor == nullptr || failed()) return;
-  auto found = importer_.tensor_variables_.find(node_.inputs[i]);
-  if (scope_.graph != &importer_.model_.graphs[0]) {
+  auto found = importer_.tensor_variables_.find(tensor);
+  if (importer_.depth_ > 0) {
     Unsupported("a tensor that keeps its value between runs, inside of a loop or branch");
     return;
   }
@@ -236,8 +237,7 @@ Operands Importer::ThroughFloats(const Node& node, const OperatorRow& row, Scope
 Operands Importer::Convert(const Node& node, Scope& scope) {
   const OperatorRow *row = FindOperator(node.op), *quantised = FindQuantised(node.op);
   if (row == nullptr && quantised == nullptr) {
-    emit_.Fail(Unsupported(node.op.starts_with("CUSTOM.Flex") ? "an operator of TensorFlow, whose importer is missing"
-                                                              : "this operator is not supported"));
+    emit_.Fail(Unsupported("this operator is not supported"));
     return {};
   }
   Operands inputs;
@@ -314,7 +314,7 @@ Operands Importer::Body(size_t graph, const Operands& inputs) {
   return outputs;
 }
 
-// ---- inputs
+// ---- the model
 
 Importer::Importer(const Model& model, const ImportOptions& options, size_t size)
     : Frame(options), model_(model), constant_budget_(kMaxCopies * static_cast<int64_t>(size)) {
@@ -323,101 +323,16 @@ Importer::Importer(const Model& model, const ImportOptions& options, size_t size
   }
 }
 
-std::string_view Importer::NameOf(int32_t tensor) const {
-  auto found = model_.names.find(tensor);
-  return found != model_.names.end() ? found->second : model_.graphs[0].tensors[static_cast<size_t>(tensor)].name;
-}
-
-absl::Status Importer::ReadInputs() {
-  const Graph& graph = model_.graphs[0];
-  std::vector<Input> inputs;
-  for (int32_t number : graph.inputs) {
-    if (number < 0) return absl::InvalidArgumentError("an input of the graph is no tensor");
-    inputs.push_back({NameOf(number), graph.tensors[static_cast<size_t>(number)].shape.size()});
-  }
-  RVM_RETURN_IF_ERROR(CheckGivenInputs(inputs));
-  for (const Input& input : inputs) {
-    if (!options_.frozen.contains(input.name)) NoteExtentNames(input.name, {});
-  }
-  for (int32_t number : graph.inputs) {
-    const Tensor& tensor = graph.tensors[static_cast<size_t>(number)];
-    const std::string_view name = NameOf(number);
-    Dims dims;
-    for (size_t i = 0; i < tensor.shape.size(); ++i)
-      dims.push_back(InputExtent(name, i, absl::StrCat(tensor.shape[i])));
-    const std::optional<DataType> dtype = ToDataType(tensor.type);
-    if (!dtype) {
-      refusals_.Add("an input", absl::StrCat("`", Abseil(ReadableText(name)), "`"),
-                    Unsupported(absl::StrCat(TypeName(tensor.type), ", which Relay has not")));
-      constants_[&tensor] = emit_.Placeholder();
-      continue;
-    }
-    RVM_ASSIGN_OR_RETURN(Operand frozen, FrozenInput(name, *dtype, dims));
-    if (frozen != nullptr) {
-      constants_[&tensor] = frozen;
-      continue;
-    }
-    AddParam(name, emit_.TensorType(std::move(dims), *dtype));
-    param_inputs_.push_back(number);
-  }
-  return absl::OkStatus();
-}
-
-// ---- the program
-
-void Importer::AddOutputs(Scope& scope, Operands& outputs, ImportedModel& result) {
-  for (int32_t number : scope.graph->outputs) {
-    Operand value = Value(number, scope);
-    const absl::Status status = emit_.TakeStatus();
-    if (value == nullptr) {
-      refusals_.Add("an output", absl::StrCat("number ", outputs.size()),
-                    status.ok() ? absl::InvalidArgumentError("it is no tensor") : status);
-      value = emit_.Placeholder();
-    }
-    Steps steps(emit_);
-    outputs.push_back(importing::IsComplex(value) ? importing::ToPairs(steps, value) : value);
-    result.outputs.emplace_back(number < 0 ? "" : NameOf(number));
-  }
-  for (const Variable& variable : variables_) {
-    if (!variable.is_state) continue;
-    outputs.push_back(variable.value == nullptr ? emit_.Placeholder() : variable.value);
-    result.outputs.push_back(variable.name);
-  }
-}
-
 absl::StatusOr<ImportedModel> Importer::ImportModel() {
-  RVM_RETURN_IF_ERROR(ReadInputs());
+  RVM_RETURN_IF_ERROR(ChooseEntries());
+  RVM_RETURN_IF_ERROR(CheckInputs());
   FindVariables();
-  AddSeed();
   EnterOrigin([&] { return options_.name; });
   ImportedModel result;
-  Scope scope{.graph = &model_.graphs[0], .values = {}};
-  for (int32_t number : scope.graph->inputs) {
-    auto given = constants_.find(&scope.graph->tensors[static_cast<size_t>(number)]);
-    if (given != constants_.end()) scope.values[number] = given->second;
-  }
-  DefineMain([&](const Operands& params) {
-    for (size_t i = 0; i < param_inputs_.size(); ++i) {
-      const std::string_view name = NameOf(param_inputs_[i]);
-      params[i]->name = std::string(name);
-      scope.values[param_inputs_[i]] = params[i];
-      result.inputs.emplace_back(name);
-    }
-    size_t next = param_inputs_.size();
-    for (Variable& variable : variables_) {
-      if (!variable.is_state) continue;
-      variable.value = params[next++];
-      result.inputs.push_back(variable.name);
-    }
-    for (auto [number, variable] : tensor_variables_) scope.values[number] = variables_[variable].value;
-    ImportNodes(scope);
-    Operands outputs;
-    AddOutputs(scope, outputs, result);
-    return outputs;
-  });
+  for (const Entry& entry : entries_) RVM_RETURN_IF_ERROR(ImportEntry(entry, result));
   DefineInitialState();
   RVM_RETURN_IF_ERROR(Finish(result));
-  NameResults(result);
+  for (const Entry& entry : entries_) NameEntry(entry, result);
   return result;
 }
 

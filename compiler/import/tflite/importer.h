@@ -45,6 +45,8 @@ constexpr OperatorRow OfComplex(std::string_view name, Operands (*convert)(NodeC
 constexpr OperatorRow Moves(std::string_view name, Operands (*convert)(NodeContext&), std::string_view variant = "") {
   return {name, convert, variant, true};
 }
+// The names of operators of TensorFlow begin with that of their row.
+inline constexpr std::string_view kFlex = "CUSTOM.Flex";
 // The operators that can be imported, by family: one file each, with a table at its end.
 #define RVM_TFLITE_FAMILY(name) std::span<const OperatorRow> name##Operators();
 #include "compiler/import/tflite/families.def"
@@ -128,15 +130,35 @@ class Importer final : public importing::Frame {
  private:
   friend class NodeContext;
 
+  // A function of the program: a signature, or the first graph of a model without any.
+  struct Entry {
+    std::string name;  // of the function
+    size_t graph = 0;
+    const Signature* signature = nullptr;
+  };
+
   absl::StatusOr<ImportedModel> ImportModel() override;
   // ---- the model: variables.cc
   void FindVariables();
   void AddResource(const Graph& graph, const Node& handle);
+  void FindKept(const Graph& graph);
+  void AddStateParams();
   void DefineInitialState();
   Operand FirstValue(const Variable& variable);
   void Walk(size_t graph, std::set<size_t>& seen) const;
 
-  absl::Status ReadInputs();
+  // ---- entries: entries.cc
+  absl::Status ChooseEntries();
+  absl::Status CheckInputs();
+  const Graph& GraphOf(const Entry& entry) const { return model_.graphs[entry.graph]; }
+  std::string_view NameOf(const Entry& entry, int32_t tensor) const;
+  // Adds the parameters of an entry, or values of frozen inputs; returns the tensors that are parameters.
+  absl::StatusOr<std::vector<int32_t>> ReadInputs(const Entry& entry);
+  void BindInputs(const Entry& entry, std::span<const int32_t> tensors, const Operands& params, Scope& scope);
+  Operands Outputs(const Entry& entry, Scope& scope);
+  absl::Status ImportEntry(const Entry& entry, ImportedModel& result);
+  void NameEntry(const Entry& entry, ImportedModel& result) const;
+
   void ImportNodes(Scope& scope);
   void ImportNode(const Node& node, Scope& scope);
   Operands Convert(const Node& node, Scope& scope);
@@ -145,18 +167,15 @@ class Importer final : public importing::Frame {
   absl::StatusOr<Operand> Constant(const Tensor& tensor);
   Operands ThroughFloats(const Node& node, const OperatorRow& row, Scope& scope, Operands inputs);
   std::string Label(const Node& node, const Scope& scope) const;
-  std::string_view NameOf(int32_t tensor) const;
-  void AddOutputs(Scope& scope, Operands& outputs, ImportedModel& result);
-
   const Model& model_;
-  int64_t constant_budget_;            // bytes of constants that may still be copied: tensors may share them
-  std::vector<int32_t> param_inputs_;  // numbers of tensors of the first graph
+  int64_t constant_budget_;  // bytes of constants that may still be copied: tensors may share them
+  std::vector<Entry> entries_;
   absl::flat_hash_map<const Tensor*, Operand> constants_;
   std::vector<Variable> variables_;
   std::map<std::pair<std::string, std::string>, size_t> resources_;  // numbers of variables, by container and name
-  absl::flat_hash_map<int32_t, size_t> tensor_variables_;  // numbers of variables, by tensors of the first graph
-  std::vector<size_t> initialisers_;                       // graphs that CALL_ONCE runs
-  int depth_ = 0;                                          // of graphs in graphs
+  absl::flat_hash_map<const Tensor*, size_t> tensor_variables_;      // numbers of variables
+  std::vector<size_t> initialisers_;                                 // graphs that CALL_ONCE runs
+  int depth_ = 0;                                                    // of graphs in graphs
 };
 
 }  // namespace rvm::tflite

@@ -44,7 +44,7 @@ struct NodeField {
   static constexpr int kCode = 0, kInputs = 1, kOutputs = 2, kOptions = 4, kCustom = 5, kOptions2 = 12;
 };
 struct SignatureField {
-  static constexpr int kInputs = 0, kOutputs = 1, kGraph = 4;
+  static constexpr int kInputs = 0, kOutputs = 1, kKey = 2, kGraph = 4;
 };
 struct NameField {
   static constexpr int kName = 0, kTensor = 1;
@@ -95,7 +95,9 @@ class ModelReader {
     if (buffer_.is_malformed) return absl::InvalidArgumentError("an offset of the file leads outside of it");
     if (!mistake_.empty()) return absl::InvalidArgumentError(mistake_);
     if (model.graphs.empty()) return absl::InvalidArgumentError("the file has no graph");
-    ReadNames(model);
+    ReadSignatures(model);
+    if (buffer_.is_malformed) return absl::InvalidArgumentError("an offset of the file leads outside of it");
+    if (!mistake_.empty()) return absl::InvalidArgumentError(mistake_);
     return model;
   }
 
@@ -124,16 +126,22 @@ class ModelReader {
     return graph;
   }
 
-  // The names of the first signature of the first graph. Empty ones, and those of no tensor, are left out.
-  void ReadNames(Model& model) {
-    for (const Table& signature : root_.Children(ModelField::kSignatures)) {
-      if (signature.Number<uint32_t>(SignatureField::kGraph, 0) != 0 || !model.names.empty()) continue;
+  // Empty names, and those of no tensor, are left out.
+  void ReadSignatures(Model& model) {
+    for (const Table& table : root_.Children(ModelField::kSignatures)) {
+      Signature& signature = model.signatures.emplace_back();
+      signature.name = table.Text(SignatureField::kKey);
+      signature.graph = table.Number<uint32_t>(SignatureField::kGraph, 0);
+      if (signature.graph >= model.graphs.size()) {
+        mistake_ = absl::StrCat("a signature is of graph ", signature.graph, " of ", model.graphs.size());
+        return;
+      }
       for (int field : {SignatureField::kInputs, SignatureField::kOutputs}) {
-        for (const Table& named : signature.Children(field)) {
+        for (const Table& named : table.Children(field)) {
           const auto tensor = named.Number<uint32_t>(NameField::kTensor, 0);
           const std::string_view name = named.Text(NameField::kName);
-          if (tensor >= model.graphs[0].tensors.size() || name.empty()) continue;
-          model.names.try_emplace(static_cast<int32_t>(tensor), name);
+          if (tensor >= model.graphs[signature.graph].tensors.size() || name.empty()) continue;
+          signature.names.try_emplace(static_cast<int32_t>(tensor), name);
         }
       }
     }

@@ -2,6 +2,7 @@
 #ifndef RVM_COMPILER_IMPORT_TFLITE_MODEL_H_
 #define RVM_COMPILER_IMPORT_TFLITE_MODEL_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -45,10 +46,17 @@ struct Graph {
   std::vector<Node> nodes;
 };
 
+// A graph that the model offers as a function.
+struct Signature {
+  std::string_view name;
+  size_t graph = 0;
+  std::map<int32_t, std::string_view> names;  // of inputs and outputs, by the numbers of their tensors
+};
+
 struct Model {
-  std::vector<Graph> graphs;  // the first one is the model; others are bodies of control flow
-  // Names that the signature of the model gives to tensors of the first graph, by their numbers.
-  std::map<int32_t, std::string_view> names;
+  // Without signatures the first one is the model. Others are bodies of control flow.
+  std::vector<Graph> graphs;
+  std::vector<Signature> signatures;
 };
 
 // kInvalidArgument where the bytes are no model. `buffer` must outlive the model.

@@ -67,19 +67,6 @@ Operands Unpack(NodeContext& c) {
 
 Operands Split(NodeContext& c) { return tensorflow_family::Split(c, c.options().Number<int32_t>(0, 0)); }
 
-Operands Slice(NodeContext& c) {
-  Operand x = c.In(0), begin = c.In(1), size = c.In(2);
-  if (c.failed()) return {};
-  if (!begin->constant || !size->constant) {
-    const std::vector<int64_t> ones(static_cast<size_t>(c.RankOf(x)), 1);
-    return {c.Op("dyn.strided_slice", {x, c.Cast(begin, kInt64), c.Cast(size, kInt64), c.emit().Vector(ones)},
-                 {{"slice_mode", "size"}})};
-  }
-  return {c.Op(
-      "strided_slice", {x},
-      {{"begin", ir::IntList(c.Ints(1, "begin"))}, {"end", ir::IntList(c.Ints(2, "size"))}, {"slice_mode", "size"}})};
-}
-
 // A slice as the masks of a node say it: an entry for each axis of the input.
 struct Slices {
   std::vector<int64_t> begin, end, strides, dropped;  // axes of the input
@@ -178,11 +165,23 @@ Operands StridedSlice(NodeContext& c) {
   if (!begin->constant || !end->constant) return SliceByValues(c, x);
   const std::optional<Slices> slices = ReadSlices(c, c.RankOf(x));
   if (!slices) return {};
-  Operand y = c.Op("strided_slice", {x},
-                   {{"begin", ir::IntList(slices->begin)},
-                    {"end", ir::IntList(slices->end)},
-                    {"strides", ir::IntList(slices->strides)}});
-  return {c.Unsqueeze(c.Squeeze(y, slices->dropped), slices->added)};
+  // Axes that stay whole keep their extents, also unknown ones.
+  std::vector<int64_t> axes, begin_of, end_of, stride_of;
+  for (size_t i = 0; i < slices->begin.size(); ++i) {
+    if (slices->begin[i] == 0 && slices->end[i] == importing::kBeyond && slices->strides[i] == 1) continue;
+    axes.push_back(static_cast<int64_t>(i));
+    begin_of.push_back(slices->begin[i]);
+    end_of.push_back(slices->end[i]);
+    stride_of.push_back(slices->strides[i]);
+  }
+  if (!axes.empty()) {
+    x = c.Op("strided_slice", {x},
+             {{"begin", ir::IntList(begin_of)},
+              {"end", ir::IntList(end_of)},
+              {"strides", ir::IntList(stride_of)},
+              {"axes", ir::IntList(axes)}});
+  }
+  return {c.Unsqueeze(c.Squeeze(x, slices->dropped), slices->added)};
 }
 
 Operands Pad(NodeContext& c) {
@@ -294,7 +293,7 @@ constexpr OperatorRow kRows[] = {
     Moves("RESHAPE", Reshape),
     Moves("REVERSE_V2", ReverseV2),
     Moves("SHAPE", ShapeOf),
-    Moves("SLICE", Slice),
+    Moves("SLICE", Shared<tensorflow_family::Slice>),
     Moves("SPACE_TO_BATCH_ND", SpaceToBatch, "paddings"),
     Moves("SPACE_TO_DEPTH", Blocks, "nn.space_to_depth"),
     Moves("SPLIT", Split),

@@ -109,31 +109,42 @@ void Importer::FindVariables() {
       if (node.op == "VAR_HANDLE") AddResource(graph, node);
     }
   }
-  for (const Node& node : model_.graphs[0].nodes) {
-    if (node.op == "CALL_ONCE") initialisers_.push_back(node.options.Number<uint32_t>(0, 0));
+  std::vector<size_t> graphs;
+  for (const Entry& entry : entries_) {
+    if (std::ranges::find(graphs, entry.graph) == graphs.end()) graphs.push_back(entry.graph);
   }
-  const size_t first[] = {0};
-  for (size_t number : WrittenBy(first)) variables_[number].is_state = variables_[number].like != nullptr;
-  const Graph& graph = model_.graphs[0];
+  for (size_t number : WrittenBy(graphs)) variables_[number].is_state = variables_[number].like != nullptr;
+  for (size_t number : graphs) FindKept(model_.graphs[number]);
+  for (const Variable& variable : variables_) {
+    if (!variable.is_state || ToDataType(variable.like->type)) continue;
+    refusals_.Add("a variable", absl::StrCat("`", Abseil(ReadableText(variable.name)), "`"),
+                  absl::UnimplementedError(absl::StrCat(TypeName(variable.like->type), ", which Relay has not")));
+  }
+}
+
+// Finds the graphs that give first values, and the tensors that keep their values between runs, of an entry.
+void Importer::FindKept(const Graph& graph) {
+  for (const Node& node : graph.nodes) {
+    const size_t once = node.op == "CALL_ONCE" ? node.options.Number<uint32_t>(0, 0) : 0;
+    const bool is_known = std::ranges::find(initialisers_, once) != initialisers_.end();
+    if (node.op == "CALL_ONCE" && !is_known) initialisers_.push_back(once);
+  }
   for (size_t i = 0; i < graph.tensors.size(); ++i) {
-    const auto number = static_cast<int32_t>(i);
     const bool is_used = graph.tensors[i].is_variable && std::ranges::any_of(graph.nodes, [&](const Node& node) {
-                           return std::ranges::find(node.inputs, number) != node.inputs.end();
+                           return std::ranges::find(node.inputs, static_cast<int32_t>(i)) != node.inputs.end();
                          });
     if (!is_used) continue;
-    tensor_variables_[number] = variables_.size();
+    tensor_variables_[&graph.tensors[i]] = variables_.size();
     variables_.push_back({.name = std::string(graph.tensors[i].name), .like = &graph.tensors[i], .is_state = true});
   }
-  for (Variable& variable : variables_) {
+}
+
+void Importer::AddStateParams() {
+  for (const Variable& variable : variables_) {
     if (!variable.is_state) continue;
     Dims dims;
     for (int64_t extent : variable.like->shape) dims.push_back(extent < 0 ? Dim::Any() : Dim(extent));
-    const std::optional<DataType> dtype = ToDataType(variable.like->type);
-    if (!dtype) {
-      refusals_.Add("a variable", absl::StrCat("`", Abseil(ReadableText(variable.name)), "`"),
-                    absl::UnimplementedError(absl::StrCat(TypeName(variable.like->type), ", which Relay has not")));
-    }
-    AddParam(variable.name, emit_.TensorType(std::move(dims), dtype.value_or(kFloat32)));
+    AddParam(variable.name, emit_.TensorType(std::move(dims), ToDataType(variable.like->type).value_or(kFloat32)));
   }
 }
 

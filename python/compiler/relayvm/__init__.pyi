@@ -46,7 +46,7 @@ def import_mxnet(symbol: _Path | bytes | bytearray, params: _Path | bytes | byte
 def import_tf(model: _Path | bytes | bytearray | Any, *args: Any, signature: str | Sequence[str] | None = None,
               inputs: Mapping[str, Sequence[int | str | None]] | None = None,
               freeze: Mapping[str, _Argument] | None = None) -> Module: ...
-def import_tflite(model: _Path | bytes | bytearray, *,
+def import_tflite(model: _Path | bytes | bytearray, *, signature: str | Sequence[str] | None = None,
                   inputs: Mapping[str, Sequence[int | str | None]] | None = None,
                   freeze: Mapping[str, _Argument] | None = None) -> Module: ...
 def import_torch(model: _Path | bytes | bytearray | Any, args: Sequence[Any] | None = None,

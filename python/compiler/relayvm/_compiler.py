@@ -429,12 +429,14 @@ def import_torch(model, args=None, kwargs=None, *, dynamic_shapes=None, inputs=N
     return _import("torch", model, inputs, freeze)
 
 
-def import_tflite(model, *, inputs=None, freeze=None):
+def import_tflite(model, *, signature=None, inputs=None, freeze=None):
     """Imports a TensorFlow Lite model as a Module.
 
-    model: a path, or bytes. inputs, freeze: as of import_onnx. Raises ImportFailed.
+    model: a path, or bytes. signature: the name of the signature that becomes `@main`, or a list of names, of which the others
+    become functions of their names; None: "serving_default", or the only one. inputs, freeze: as of import_onnx. Raises
+    ImportFailed.
     """
-    return _import("tflite", model, inputs, freeze)
+    return _import("tflite", model, inputs, freeze, signature=signature)
 
 
 def import_keras(model, *, inputs=None, freeze=None):
