@@ -218,13 +218,23 @@ const ir::Type* Emitter::Join(const ir::Type* a, const ir::Type* b) {
     return TensorType(std::move(dims), tensor->dtype.dtype);
   }
   if (const auto* tuple = ir::DynCast<ir::TupleType>(a)) {
-    return tuple->fields.empty() && ir::DynCast<ir::TupleType>(b)->fields.empty() ? a : nullptr;
+    const auto* other = ir::DynCast<ir::TupleType>(b);
+    if (tuple->fields.size() != other->fields.size()) return nullptr;
+    std::vector<const ir::Type*> fields;
+    for (size_t i = 0; i < tuple->fields.size(); ++i) {
+      fields.push_back(Join(tuple->fields[i], other->fields[i]));
+      if (fields.back() == nullptr) return nullptr;
+    }
+    return fields.empty() ? a : TupleOf(std::move(fields));
   }
   if (const auto* adt = ir::DynCast<ir::AdtType>(a)) {
     const auto* other = ir::DynCast<ir::AdtType>(b);
     if (adt->adt != other->adt) return nullptr;
     // A list without elements may have any type.
-    auto is_unknown = [](const ir::AdtType* type) { return type->args[0].type->type_kind == ir::TypeKind::kTuple; };
+    auto is_unknown = [](const ir::AdtType* type) {
+      const auto* tuple = ir::DynCast<ir::TupleType>(type->args[0].type);
+      return tuple != nullptr && tuple->fields.empty();
+    };
     if (is_unknown(adt)) return b;
     if (is_unknown(other)) return a;
     std::vector<ir::TypeArg> args = adt->args;

@@ -84,8 +84,9 @@ Term FirstWrong(const Term& is_wrong) {
   Steps& c = is_wrong.steps();
   ir::Attrs attrs = {{"axis", ir::AttrValue::List{c.RankOf(is_wrong) - 1}}};
   Term any(c, c.Op("any", {is_wrong}, attrs));
-  Term place = Cast({c, c.Op("argmax", {Cast(is_wrong, kInt32)}, attrs)}, kInt32);
-  return Select(any, place + 1, 0);
+  // Counts those before it, of which a matrix of no rows has none.
+  Term is_before(c, c.Op("cumprod", {Cast(Not(is_wrong), kInt32)}, {{"axis", -1}}));
+  return Select(any, Term(c, c.Op("sum", {is_before}, attrs)) + 1, 0);
 }
 
 Term SolveTriangular(const Term& a, const Term& b, bool is_upper, bool is_unit) {

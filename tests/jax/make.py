@@ -154,6 +154,24 @@ def factors():
 
 
 @fixture
+def spectra():
+    """Complex numbers: transforms, functions, products, control flow. They come and go as pairs along a last axis."""
+    def function(x, z, w):
+        signal = x.reshape(-1)
+        frames = jax.scipy.signal.stft(signal, nperseg=16)[2]
+        parts = [jnp.fft.fft(z), jnp.fft.ifft(z), jnp.fft.rfft(x), jnp.fft.irfft(z), jnp.fft.irfft(z, 9), jnp.fft.fft2(z), jnp.fft.irfft2(z), frames, jax.scipy.signal.istft(frames, nperseg=16)[1]]
+        small = z * 0.4
+        parts += [f(small) for f in (jnp.exp, jnp.log, jnp.sqrt, jnp.sin, jnp.cos, jnp.tan, jnp.tanh, jnp.sinh, jnp.arctan, jnp.expm1, jnp.log1p, jnp.sign, jnp.abs, jnp.angle, jnp.conj, jnp.isfinite, lax.rsqrt, jax.nn.sigmoid)]
+        parts += [z * z / (z + 2) - x, z ** 3, small ** (z * 0.3), z @ w, jnp.einsum("ij,jk->ki", z, w), jnp.convolve(z[0], w[0]), z == z.at[1].set(0), jnp.cumsum(z, 1), jnp.mean(z, 0)]
+        parts += [jnp.where(z.real > 0, z, 1j * z), z.at[1].set(0).at[:, 2].add(1j)[::-1, 1:5].T, z[jnp.array([2, 0])], lax.complex(x, x * 2).real]
+        carried, steps = lax.scan(lambda state, row: (state * 0.9 + row, state * row), z[0], z)
+        rolled = lax.fori_loop(0, 4, lambda i, state: state * (1 + 0.1j) + i, z)
+        return *parts, carried, steps, rolled, lax.cond(x[0, 0] > 0, lambda v: v * 1j, lambda v: v, z)
+    complexes = lambda *shape: floats(*shape) + 1j * floats(*shape)
+    return function, [(floats(3, 8), complexes(3, 8).astype("complex64"), complexes(8, 5).astype("complex64"))], None
+
+
+@fixture
 def bits():
     def function(x, y, z):
         widened = lax.bitcast_convert_type(x, jnp.uint16), lax.bitcast_convert_type(x, jnp.int8), lax.bitcast_convert_type(y, jnp.float16)
@@ -225,7 +243,7 @@ def extents():
 def refused():
     """Not imported: what is refused, of several kinds."""
     def function(x):
-        return jnp.linalg.eigvals(x), jnp.abs(jnp.fft.fft(x)), lax.rng_bit_generator(jnp.zeros(4, "uint32"), (3,))[1]
+        return jnp.linalg.eigvals(x), jnp.prod(lax.complex(x, x)), lax.rng_bit_generator(jnp.zeros(4, "uint32"), (3,))[1]
     return function, [(floats(3, 3),)], None
 
 
@@ -242,7 +260,8 @@ def write(name):
         results = jax.jit(function)(*arguments)
         for kind, values in (("in", arguments), ("out", results)):
             for i, leaf in enumerate(jax.tree_util.tree_leaves(values)):
-                arrays[f"{number}.{kind}.{i}"] = np.asarray(leaf)
+                leaf = np.asarray(leaf)
+                arrays[f"{number}.{kind}.{i}"] = np.stack([leaf.real, leaf.imag], -1) if leaf.dtype.kind == "c" else leaf
     if name != "refused":
         np.savez_compressed(os.path.join(HERE, f"{name}.npz"), **arrays)
 

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 from keras import layers as L
+from keras.src.applications.convnext import LayerScale
 
 IMAGE, SERIES, VOLUME, VECTOR = (8, 10, 3), (7, 4), (5, 6, 4, 3), (6,)
 
@@ -130,6 +131,7 @@ LAYERS = {
     "LSTMseq": simple(lambda: L.LSTM(5, return_sequences=True, use_bias=False), SERIES),
     "LayerNormalization": simple(L.LayerNormalization, SERIES),
     "LayerNormalizationAxes": simple(lambda: L.LayerNormalization(axis=(1, 2), center=False), (4, 5)),
+    "LayerScale": simple(lambda: LayerScale(0.5, 6), VECTOR),
     "LeakyReLU": simple(lambda: L.LeakyReLU(0.2), VECTOR),
     "Masking": simple(L.Masking, SERIES),
     "MaxPooling1D": simple(lambda: L.MaxPooling1D(3, strides=2, padding="same"), SERIES),

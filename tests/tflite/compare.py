@@ -19,6 +19,7 @@ import in_process  # noqa: E402
 import models  # noqa: E402
 import relayvm  # noqa: E402
 
+RELAYVM = os.environ.get("RELAYVM", relayvm.COMPILER)
 # Functions that are computed in floats here, and in other ways by the reference kernels: how far results may be apart.
 STEPS = {"log_softmax": 1, "l2_normalization": 1, "softmax_int16": 64, "logistic_int16": 1, "tanh_int16": 1}
 
@@ -28,7 +29,7 @@ def run(content, feeds, *options):
         path = os.path.join(folder, "model.tflite")
         with open(path, "wb") as file:
             file.write(content)
-        relayvm.must(relayvm.COMPILER, "compile", path, "-o", path + ".rvm", *options)
+        relayvm.must(RELAYVM, "compile", path, "-o", path + ".rvm", *options)
         got = in_process.load(path + ".rvm")["main"](*feeds)
         return [np.asarray(x) for x in (got if isinstance(got, tuple) else (got,))]
 

@@ -8,9 +8,9 @@
 namespace rvm::importing {
 
 bool IsComplex(Operand x) {
-  if (x == nullptr || x->fields.size() != 2) return false;
-  const auto *re = ir::DynCast<ir::TensorType>(x->fields[0]->type),
-             *im = ir::DynCast<ir::TensorType>(x->fields[1]->type);
+  const auto* pair = x == nullptr || x->is_placeholder ? nullptr : ir::DynCast<ir::TupleType>(x->type);
+  if (pair == nullptr || pair->fields.size() != 2) return false;
+  const auto *re = ir::DynCast<ir::TensorType>(pair->fields[0]), *im = ir::DynCast<ir::TensorType>(pair->fields[1]);
   return re != nullptr && im != nullptr && re->dtype.dtype.is_float() && re->dtype.dtype == im->dtype.dtype &&
          re->shape.dims.size() == im->shape.dims.size();
 }
@@ -28,7 +28,7 @@ Operands MakeComplexes(Steps& c, const Operands& real, const Operands& imaginary
 }
 
 Operand PartOf(Steps& c, Operand x, bool is_imaginary) {
-  if (IsComplex(x)) return x->fields[is_imaginary ? 1 : 0];
+  if (IsComplex(x)) return c.emit().Field(x, is_imaginary ? 1 : 0);
   return is_imaginary ? c.Op("zeros_like", {x}) : x;
 }
 
@@ -50,6 +50,17 @@ Operands ByParts(Steps& c, const Operands& inputs, absl::FunctionRef<Operands(Op
   };
   const Operands re = part(false);
   return MakeComplexes(c, re, part(true));
+}
+
+Complex operator/(const Complex& a, const Complex& b) {
+  const Term square = b.re * b.re + b.im * b.im;
+  const Complex product = a * Conjugate(b);
+  return {product.re / square, product.im / square};
+}
+
+Complex Direction(const Complex& z) {
+  const Term length = Length(z), divisor = Select(length == 0, 1, length);
+  return {z.re / divisor, z.im / divisor};
 }
 
 }  // namespace rvm::importing

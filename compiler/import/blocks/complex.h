@@ -34,10 +34,18 @@ inline Complex ComplexOf(Steps& c, Operand x) { return {{c, PartOf(c, x, false)}
 inline Complex operator*(const Complex& a, const Complex& b) {
   return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
+inline Complex operator+(const Complex& a, const Complex& b) { return {a.re + b.re, a.im + b.im}; }
+inline Complex operator-(const Complex& a, const Complex& b) { return {a.re - b.re, a.im - b.im}; }
+Complex operator/(const Complex& a, const Complex& b);
 inline Complex Conjugate(const Complex& z) { return {z.re, -z.im}; }
 inline Complex Polar(const Term& length, const Term& angle) { return {length * Cos(angle), length * Sin(angle)}; }
 inline Term Length(const Complex& z) { return Sqrt(z.re * z.re + z.im * z.im); }
 inline Term Angle(const Complex& z) { return z.im.Apply("atan2", z.re); }
+inline Complex Exp(const Complex& z) { return Polar(Exp(z.re), z.im); }
+inline Complex Log(const Complex& z) { return {Log(Length(z)), Angle(z)}; }
+inline Complex Sqrt(const Complex& z) { return Polar(Sqrt(Length(z)), Angle(z) * 0.5); }
+// Returns z divided by its length; 0 for 0.
+Complex Direction(const Complex& z);
 
 }  // namespace rvm::importing
 

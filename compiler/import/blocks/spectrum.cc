@@ -173,6 +173,20 @@ Spectrum TransformRealAxes(Steps& c, Operand x, std::span<const int64_t> lengths
   return y;
 }
 
+Operand InverseOfRealAxes(Steps& c, Spectrum x, std::span<const int64_t> lengths) {
+  const int64_t last = c.RankOf(x.real) - 1, first = last + 1 - static_cast<int64_t>(lengths.size());
+  double count = 1;
+  for (int64_t axis = first; axis <= last; ++axis) {
+    const int64_t length = lengths[static_cast<size_t>(axis - first)];
+    count *= static_cast<double>(length);
+    if (axis == last) break;
+    x = {Fitted(c, x.real, axis, length), Fitted(c, x.imaginary, axis, length)};
+    x = Transform(c, x, axis, /*inverse=*/true);
+  }
+  Operand y = InverseOfReal(c, x, last, lengths.back());
+  return c.Div(y, c.Number(count, y));
+}
+
 Operand Frames(Steps& c, Operand signal, int64_t size, int64_t hop) {
   return c.Op("sliding_window", {signal},
               {{"axis", 1}, {"window_shape", ir::AttrValue::List{size}}, {"strides", ir::AttrValue::List{hop}}});

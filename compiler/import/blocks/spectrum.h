@@ -29,6 +29,9 @@ Operand InverseOfReal(Steps& c, const Spectrum& x, int64_t axis, int64_t n);
 // Returns the transform of real numbers along their last axes, cut or padded to `lengths`; the first frequencies of the
 // last one.
 Spectrum TransformRealAxes(Steps& c, Operand x, std::span<const int64_t> lengths);
+// Returns the real numbers of which these are the frequencies along the last axes, those of the last one its first
+// frequencies, cut or padded to `lengths`; divided by the product of the lengths.
+Operand InverseOfRealAxes(Steps& c, Spectrum x, std::span<const int64_t> lengths);
 
 // Returns the frames of signals (batch, time): (batch, frames, size), each `hop` behind the last one.
 Operand Frames(Steps& c, Operand signal, int64_t size, int64_t hop);

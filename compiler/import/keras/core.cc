@@ -81,6 +81,7 @@ constexpr LayerRow kRows[] = {
     {"AlphaDropout", Identity, "", true},
     {"Dense", Dense, "", true},
     {"Dropout", Identity, "", true},
+    {"StochasticDepth", Identity, "", true},  // of `keras.applications`
     {"EinsumDense", EinsumDense},
     {"Embedding", Embedding},
     {"GaussianDropout", Identity, "", true},

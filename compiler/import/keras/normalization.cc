@@ -114,9 +114,15 @@ Values UnitNormalization(LayerContext& c) {
   return {{c.Computed(Term(c, x) / Max(Sqrt(sum), sum.Like(1e-12)))}};
 }
 
+// A layer of `keras.applications`, for ConvNeXt.
+Values LayerScale(LayerContext& c) { return {{c.Mul(c.In(), c.Weight("gamma"))}}; }
+
 constexpr LayerRow kRows[] = {
-    {"BatchNormalization", BatchNormalization, "", true}, {"GroupNormalization", GroupNormalization, "", true},
-    {"LayerNormalization", LayerNormalization, "", true}, {"RMSNormalization", RmsNormalization},
+    {"BatchNormalization", BatchNormalization, "", true},
+    {"GroupNormalization", GroupNormalization, "", true},
+    {"LayerNormalization", LayerNormalization, "", true},
+    {"LayerScale", LayerScale},
+    {"RMSNormalization", RmsNormalization},
     {"UnitNormalization", UnitNormalization, "", true},
 };
 

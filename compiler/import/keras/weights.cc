@@ -43,6 +43,7 @@ constexpr VariableRow kVariables[] = {
     {"LayerNormalization", "beta", "center"},
     {"GroupNormalization", "gamma", "scale"},
     {"GroupNormalization", "beta", "center"},
+    {"LayerScale", "gamma", ""},
     {"RMSNormalization", "scale", ""},
     {"SpectralNormalization", "vector_u", "", false},
     {"Normalization", "mean", "!mean", false},

@@ -138,7 +138,10 @@ void AttributeReader::Decode(Cursor& cursor, std::string_view dialect, Type& typ
     type = {.kind = Type::Kind::kElement, .name = code == kInt2Type ? "int2" : "uint2", .bits = 2};
   } else if (code == kComplexType) {
     const Type* part = ReadType(cursor);
-    type = {.kind = Type::Kind::kElement, .name = part->bits == 64 ? "complex128" : "complex64"};
+    type = {.kind = Type::Kind::kElement,
+            .name = part->bits == 64 ? "complex128" : "complex64",
+            .dtype = part->dtype,
+            .is_complex = true};
   } else if (code == kTensorType || code == kEncodedTensorType) {
     if (code == kEncodedTensorType) ReadAttribute(cursor);  // bounds of extents
     std::vector<int64_t> shape;

@@ -1,5 +1,6 @@
 #include "compiler/import/stablehlo/importer.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -14,20 +15,15 @@
 #include "base/stack_guard.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "compiler/import/blocks/complex.h"
 #include "compiler/import/stablehlo/linalg.h"
 
 namespace rvm::stablehlo {
 namespace {
 
-const OperatorRow* FindRow(std::string_view name) {
-  for (std::span<const OperatorRow> family :
-       {ControlOperators(), ElementwiseOperators(), IndexOperators(), LinalgOperators(), OrderOperators(),
-        ProductOperators(), ReduceOperators(), ShapeOperators(), WindowOperators()}) {
-    for (const OperatorRow& row : family) {
-      if (row.name == name) return &row;
-    }
-  }
-  return nullptr;
+const OperatorRow* FindRow(std::span<const OperatorRow> family, std::string_view name) {
+  const auto row = std::ranges::find(family, name, &OperatorRow::name);
+  return row == family.end() ? nullptr : &*row;
 }
 
 std::string Label(const Operation& op) {
@@ -44,6 +40,16 @@ std::string TextOf(const Type& type) {
 }
 
 }  // namespace
+
+const OperatorRow* FindOperator(std::string_view name, bool is_complex) {
+  if (is_complex) return FindRow(ComplexOperators(), name);
+  for (std::span<const OperatorRow> family :
+       {ControlOperators(), ElementwiseOperators(), IndexOperators(), LinalgOperators(), OrderOperators(),
+        ProductOperators(), ReduceOperators(), ShapeOperators(), WindowOperators()}) {
+    if (const OperatorRow* row = FindRow(family, name)) return row;
+  }
+  return nullptr;
+}
 
 Importer::Importer(const Module& module, const Exported& exported, const ImportOptions& options)
     : Frame(options),
@@ -64,17 +70,8 @@ void Importer::CountOperations(const Block& block) {
 // ---- operations
 
 Operands Importer::Convert(const Operation& op) {
-  const OperatorRow* row = FindRow(op.name);
-  if (row == nullptr) {
-    emit_.Fail(absl::UnimplementedError("this operator is not supported"));
-    return {};
-  }
   if (op.has_unknown_properties) {
     emit_.Fail(absl::UnimplementedError("a version of this operator whose properties are not known"));
-    return {};
-  }
-  if (on_tensors_ && row->lanes == Lanes::kNone) {
-    emit_.Fail(absl::UnimplementedError("this operator in a body that is computed for all elements at once"));
     return {};
   }
   for (const Type* type : op.types) {
@@ -87,6 +84,17 @@ Operands Importer::Convert(const Operation& op) {
     inputs.push_back(values_[static_cast<size_t>(number)]);
     if (inputs.back() != nullptr && !inputs.back()->is_placeholder) continue;
     if (inputs.back() == nullptr) emit_.Fail(absl::InvalidArgumentError("an operand has no value before it"));
+    return {};
+  }
+  const bool is_complex = importing::HasComplex(inputs) || std::ranges::any_of(op.types, &Type::is_complex);
+  const OperatorRow* row = FindOperator(op.name, is_complex);
+  if (row == nullptr) {
+    const bool is_known = is_complex && FindOperator(op.name, false) != nullptr;
+    emit_.Fail(absl::UnimplementedError(is_known ? "complex numbers" : "this operator is not supported"));
+    return {};
+  }
+  if (on_tensors_ && row->lanes == Lanes::kNone) {
+    emit_.Fail(absl::UnimplementedError("this operator in a body that is computed for all elements at once"));
     return {};
   }
   NodeContext context(*this, op, *row, std::move(inputs));
@@ -103,6 +111,21 @@ Operands Importer::Convert(const Operation& op) {
 
 Operand Importer::Checked(Operand result, const Type& type, size_t number) {
   if (result == nullptr || result->is_placeholder || emit_.failed()) return result;
+  if (importing::IsComplex(result) != type.is_complex) {
+    emit_.Fail(absl::InvalidArgumentError(absl::StrCat("its result ", number, " is of type ", TextOf(type),
+                                                       " in the file, and computed as ",
+                                                       type.is_complex ? "real" : "complex", " numbers")));
+    return result;
+  }
+  if (type.is_complex) {
+    Steps steps(emit_);
+    Type part = type;
+    part.is_complex = false;
+    Operand re = Checked(importing::PartOf(steps, result, false), part, number);
+    Operand im = Checked(importing::PartOf(steps, result, true), part, number);
+    const bool is_same = re == emit_.Field(result, 0) && im == emit_.Field(result, 1);
+    return is_same || emit_.failed() ? result : importing::MakeComplex(steps, re, im);
+  }
   const Dims& dims = emit_.DimsOf(result);
   bool fits = emit_.DTypeOf(result) == *type.dtype, changes = false;
   Dims known = dims;
@@ -167,6 +190,11 @@ Operands Importer::Run(const Block& block, const Operands& arguments) {
 
 // ---- the program
 
+Operand Importer::Argument(size_t i, Operand given) {
+  Steps steps(emit_);
+  return main_.types[i]->is_complex ? importing::FromPairs(steps, given) : given;
+}
+
 Operands Importer::CheckConditions(Operands results) {
   Steps steps(emit_);
   for (const Condition& condition : conditions_) {
@@ -198,13 +226,16 @@ absl::StatusOr<ImportedModel> Importer::ImportModel() {
     for (size_t i = 0; i < params.size(); ++i) {
       const std::string& name = input_names_[param_inputs_[i]];
       params[i]->name = name;
-      arguments[param_inputs_[i]] = params[i];
+      arguments[param_inputs_[i]] = Argument(param_inputs_[i], params[i]);
       result.inputs.push_back(name);
     }
     for (size_t i = 0; i < arguments.size(); ++i) {
       if (arguments[i] == nullptr) arguments[i] = values_[static_cast<size_t>(main_.arguments[i])];
     }
-    Operands results = CheckConditions(Run(main_, arguments));
+    Operands results = Run(main_, arguments);
+    Steps steps(emit_);
+    for (Operand& result : results) result = importing::IsComplex(result) ? importing::ToPairs(steps, result) : result;
+    results = CheckConditions(std::move(results));
     const absl::Status status = emit_.TakeStatus();
     if (!status.ok()) refusals_.Add("main", "the function", status);
     return results;

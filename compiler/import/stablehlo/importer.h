@@ -39,6 +39,7 @@ struct OperatorRow {
   Lanes lanes = Lanes::kNone;
 };
 // Returns the operators that can be imported, by family: one file each, with a table at its end.
+std::span<const OperatorRow> ComplexOperators();  // of complex numbers alone
 std::span<const OperatorRow> ControlOperators();
 std::span<const OperatorRow> ElementwiseOperators();
 std::span<const OperatorRow> IndexOperators();
@@ -47,6 +48,9 @@ std::span<const OperatorRow> ProductOperators();
 std::span<const OperatorRow> ReduceOperators();
 std::span<const OperatorRow> ShapeOperators();
 std::span<const OperatorRow> WindowOperators();
+
+// Returns the row of an operator, of real numbers or of complex ones; null if there is none.
+const OperatorRow* FindOperator(std::string_view name, bool is_complex);
 
 // One operation while it is converted, and the steps that it becomes.
 class NodeContext : public Steps {
@@ -69,6 +73,9 @@ class NodeContext : public Steps {
   DataType ResultDType(size_t i = 0);
   // Returns the extents of result `i`; unknown ones are `?`.
   Dims ResultDims(size_t i = 0);
+
+  // Returns what the operation gives for other inputs, as one of real numbers.
+  Operands OnReals(Operands inputs);
 
   // ---- attributes
   std::vector<int64_t> Ints(std::string_view name);  // none where it is missing
@@ -117,6 +124,8 @@ class Importer final : public importing::Frame {
   absl::StatusOr<ImportedModel> ImportModel() override;
   absl::Status ReadInputs();
   absl::Status ReadInput(size_t i);
+  // Returns argument `i` of `main` for what an input gives: complex numbers come as pairs along a last axis.
+  Operand Argument(size_t i, Operand given);
   // The names of the inputs, as far as the file has them.
   std::vector<std::string> InputNames() const;
   std::vector<std::string> ExtentTexts(size_t input) const;

@@ -133,9 +133,10 @@ absl::Status Importer::ReadInput(size_t i) {
     if (type.shape[axis] >= 0) dims.back() = type.shape[axis];
     if (IsName(texts[axis]) && !dims.back().is_any()) named_.try_emplace(texts[axis], dims.back());
   }
+  if (type.is_complex) dims.push_back(2);
   RVM_ASSIGN_OR_RETURN(Operand frozen, FrozenInput(name, *type.dtype, dims));
   if (frozen != nullptr) {
-    value = frozen;
+    value = Argument(i, frozen);
     return absl::OkStatus();
   }
   AddParam(name, emit_.TensorType(std::move(dims), *type.dtype));

@@ -393,7 +393,8 @@ bool IsSplat(const Attribute& tensor) {
   if (!count || *count <= 1) return false;
   if (tensor.type->dtype == kBool)
     return tensor.data.size() == 1 && (*count > 8 || tensor.data[0] == 0xff || tensor.data[0] == 0);
-  return tensor.type->dtype && static_cast<int64_t>(tensor.data.size()) == tensor.type->dtype->bytes();
+  if (!tensor.type->dtype) return false;
+  return static_cast<int64_t>(tensor.data.size()) == tensor.type->dtype->bytes() * (tensor.type->is_complex ? 2 : 1);
 }
 
 std::optional<Literal> LiteralOf(const Attribute& tensor, bool is_splat) {
@@ -411,7 +412,8 @@ std::optional<Literal> LiteralOf(const Attribute& tensor, bool is_splat) {
     CopyBools(tensor.data, *count, buffer->data());
     return Literal(kBool, std::move(shape), std::move(buffer));
   }
-  if (size != *count * type.dtype->bytes()) return std::nullopt;
+  if (type.is_complex) shape.push_back(2);
+  if (size != *count * type.dtype->bytes() * (type.is_complex ? 2 : 1)) return std::nullopt;
   return Literal::FromBytes(*type.dtype, std::move(shape), std::as_bytes(tensor.data));
 }
 

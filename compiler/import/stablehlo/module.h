@@ -25,7 +25,8 @@ struct Type {
   enum class Kind : uint8_t { kElement, kTensor, kFunction, kToken, kOther };
   Kind kind = Kind::kOther;
   std::string name;               // of the element, also of a tensor: "float32", "complex64"
-  std::optional<DataType> dtype;  // of the element; nullopt if Relay does not have it
+  std::optional<DataType> dtype;  // of the element, or of its parts; nullopt if Relay does not have it
+  bool is_complex = false;        // the element has a real and an imaginary part
   int bits = 0;                   // of an element that is an integer or a float
   std::vector<int64_t> shape;     // of a tensor; -1: an unknown extent
 };

@@ -49,6 +49,13 @@ Dims NodeContext::ResultDims(size_t i) {
   return dims;
 }
 
+Operands NodeContext::OnReals(Operands inputs) {
+  const OperatorRow* row = FindOperator(op_.name, /*is_complex=*/false);
+  if (row == nullptr) return {Unsupported("complex numbers")};
+  NodeContext reals(importer_, op_, *row, std::move(inputs));
+  return row->convert(reals);
+}
+
 // ---- attributes
 
 std::vector<int64_t> NodeContext::Ints(std::string_view name) {

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/abseil.h"
+#include "compiler/import/blocks/complex.h"
 #include "compiler/import/blocks/reserved_lists.h"
 #include "compiler/import/blocks/variables.h"
 #include "compiler/import/loops.h"
@@ -36,9 +37,12 @@ Operands Const(NodeContext& c) {
   const std::optional<Bytes> tensor = c.node().attr("value").Tensor();
   if (!tensor) return {c.Fail("its attribute `value` is missing")};
   absl::StatusOr<Literal> value = ReadTensor(*tensor);
-  if (value.ok()) return {c.emit().Constant(*std::move(value), std::string(c.node().name))};
-  c.emit().Fail(value.status());
-  return {};
+  if (!value.ok()) {
+    c.emit().Fail(value.status());
+    return {};
+  }
+  Operand constant = c.emit().Constant(*std::move(value), std::string(c.node().name));
+  return {HasComplexElements(*tensor) ? importing::FromPairs(c, constant) : constant};
 }
 
 Operands UnfedInput(NodeContext& c) {

@@ -103,8 +103,9 @@ std::string TypeName(uint64_t type);
 // Reads a TensorShapeProto: -1 for unknown extents, nullopt for an unknown rank.
 std::optional<std::vector<int64_t>> ReadShape(Bytes message);
 
-// Reads a TensorProto.
+// Reads a TensorProto. Complex elements are pairs along a last axis.
 absl::StatusOr<Literal> ReadTensor(Bytes message);
+bool HasComplexElements(Bytes tensor);
 // Reads the texts of a TensorProto of them.
 absl::StatusOr<std::vector<std::string_view>> ReadTexts(Bytes message);
 

@@ -64,19 +64,9 @@ Operands RealTransform(NodeContext& c) {
 }
 
 Operands InverseOfReal(NodeContext& c) {
-  Spectrum x{PartOf(c, c.In(0), false), PartOf(c, c.In(0), true)};
+  const Spectrum x{PartOf(c, c.In(0), false), PartOf(c, c.In(0), true)};
   const std::optional<std::vector<int64_t>> lengths = Lengths(c, c.RankOf(x.real));
-  if (!lengths) return {};
-  const int64_t last = c.RankOf(x.real) - 1, first = last + 1 - static_cast<int64_t>(lengths->size());
-  for (int64_t axis = first; axis < last; ++axis) {
-    const int64_t length = (*lengths)[static_cast<size_t>(axis - first)];
-    x = {importing::Fitted(c, x.real, axis, length), importing::Fitted(c, x.imaginary, axis, length)};
-    x = importing::Transform(c, x, axis, /*inverse=*/true);
-  }
-  Operand y = importing::InverseOfReal(c, x, last, lengths->back());
-  double count = 1;
-  for (int64_t length : *lengths) count *= static_cast<double>(length);
-  return {c.Div(y, c.Number(count, y))};
+  return lengths ? Operands{importing::InverseOfRealAxes(c, x, *lengths)} : Operands();
 }
 
 // ---- arithmetic

@@ -26,20 +26,41 @@ using importing::WireType;
 using enum WireType;
 
 // Types by their number in TensorFlow's DataType. `field` of a TensorProto has the elements where they are not raw, as
-// numbers of `width` bytes (0: varints).
+// numbers of `width` bytes (0: varints). Complex numbers have the dtype of their parts.
 struct TypeRow {
   std::string_view name;
   std::optional<DataType> dtype;
   uint32_t field = 0;
   size_t width = 0;
+  bool is_complex = false;
+
+  int64_t bytes() const { return dtype->bytes() * (is_complex ? 2 : 1); }
 };
 const std::array<TypeRow, 24> kTypes = {{
-    {"no type", std::nullopt},   {"float", kFloat32, 5, 4}, {"double", kFloat64, 6, 8},     {"int32", kInt32, 7, 0},
-    {"uint8", kUInt8, 7, 0},     {"int16", kInt16, 7, 0},   {"int8", kInt8, 7, 0},          {"string", std::nullopt},
-    {"complex64", std::nullopt}, {"int64", kInt64, 10, 0},  {"bool", kBool, 11, 0},         {"qint8", std::nullopt},
-    {"quint8", std::nullopt},    {"qint32", std::nullopt},  {"bfloat16", kBFloat16, 13, 0}, {"qint16", std::nullopt},
-    {"quint16", std::nullopt},   {"uint16", kUInt16, 7, 0}, {"complex128", std::nullopt},   {"half", kFloat16, 13, 0},
-    {"resource", std::nullopt},  {"variant", std::nullopt}, {"uint32", kUInt32, 16, 0},     {"uint64", kUInt64, 17, 0},
+    {"no type", std::nullopt},
+    {"float", kFloat32, 5, 4},
+    {"double", kFloat64, 6, 8},
+    {"int32", kInt32, 7, 0},
+    {"uint8", kUInt8, 7, 0},
+    {"int16", kInt16, 7, 0},
+    {"int8", kInt8, 7, 0},
+    {"string", std::nullopt},
+    {"complex64", kFloat32, 9, 4, true},
+    {"int64", kInt64, 10, 0},
+    {"bool", kBool, 11, 0},
+    {"qint8", std::nullopt},
+    {"quint8", std::nullopt},
+    {"qint32", std::nullopt},
+    {"bfloat16", kBFloat16, 13, 0},
+    {"qint16", std::nullopt},
+    {"quint16", std::nullopt},
+    {"uint16", kUInt16, 7, 0},
+    {"complex128", kFloat64, 12, 8, true},
+    {"half", kFloat16, 13, 0},
+    {"resource", std::nullopt},
+    {"variant", std::nullopt},
+    {"uint32", kUInt32, 16, 0},
+    {"uint64", kUInt64, 17, 0},
 }};
 constexpr uint64_t kString = 7, kReference = 100;
 
@@ -71,7 +92,7 @@ std::optional<TensorFields> ReadFields(Bytes message) {
 
 // Reads the elements that stand one by one. The last one stands for those that are left out.
 absl::StatusOr<Literal> ReadElements(Bytes message, const TypeRow& row, Shape shape, int64_t count) {
-  const auto size = static_cast<size_t>(row.dtype->bytes());
+  const auto size = static_cast<size_t>(row.bytes()), part = static_cast<size_t>(row.dtype->bytes());
   std::vector<std::byte> elements;
   bool ok = true;
   WireReader reader(message);
@@ -80,7 +101,7 @@ absl::StatusOr<Literal> ReadElements(Bytes message, const TypeRow& row, Shape sh
     if (field.number != row.field) continue;
     ok = ForEachNumber(field, row.width, [&](uint64_t value) {
       const auto* bytes = reinterpret_cast<const std::byte*>(&value);
-      elements.insert(elements.end(), bytes, bytes + size);
+      elements.insert(elements.end(), bytes, bytes + part);
     });
   }
   const auto given = static_cast<int64_t>(elements.size() / size);
@@ -91,8 +112,7 @@ absl::StatusOr<Literal> ReadElements(Bytes message, const TypeRow& row, Shape sh
   if (given < count) {
     if (count > kMaxRepeated) return absl::InvalidArgumentError("a constant repeats an element too often");
     const std::vector<std::byte> last =
-        given > 0 ? std::vector<std::byte>(elements.end() - row.dtype->bytes(), elements.end())
-                  : std::vector<std::byte>(size);
+        given > 0 ? std::vector<std::byte>(elements.end() - row.bytes(), elements.end()) : std::vector<std::byte>(size);
     elements.reserve(static_cast<size_t>(count) * size);
     for (int64_t i = given; i < count; ++i) elements.insert(elements.end(), last.begin(), last.end());
   }
@@ -103,7 +123,7 @@ absl::StatusOr<Literal> ReadElements(Bytes message, const TypeRow& row, Shape sh
 
 std::optional<DataType> ToDataType(uint64_t type) {
   const TypeRow* row = RowOf(type);
-  return row == nullptr ? std::nullopt : row->dtype;
+  return row == nullptr || row->is_complex ? std::nullopt : row->dtype;
 }
 
 std::string TypeName(uint64_t type) {
@@ -134,21 +154,30 @@ absl::StatusOr<Literal> ReadTensor(Bytes message) {
   const TypeRow* row = fields ? RowOf(fields->type) : nullptr;
   if (row == nullptr) return absl::InvalidArgumentError("a constant is malformed, or of an unknown type");
   if (!row->dtype) return absl::UnimplementedError(absl::StrCat("a constant of ", std::string(row->name)));
-  const std::optional<std::vector<int64_t>> shape = ReadShape(fields->shape);
-  int64_t size = row->dtype->bytes();
-  for (int64_t extent : shape.value_or(std::vector<int64_t>{-1})) {
+  std::optional<std::vector<int64_t>> extents = ReadShape(fields->shape);
+  int64_t size = row->bytes();
+  for (int64_t extent : extents.value_or(std::vector<int64_t>{-1})) {
     if (extent < 0 || __builtin_mul_overflow(size, extent, &size)) {
       return absl::InvalidArgumentError("a constant has an extent that is not a number");
     }
   }
+  const int64_t count = size / row->bytes();
+  Shape shape(extents->begin(), extents->end());
+  if (row->is_complex) shape.push_back(2);
   if (fields->content) {
     if (size == static_cast<int64_t>(fields->content->size())) {
-      return Literal::FromBytes(*row->dtype, Shape(shape->begin(), shape->end()), std::as_bytes(*fields->content));
+      return Literal::FromBytes(*row->dtype, std::move(shape), std::as_bytes(*fields->content));
     }
     return absl::InvalidArgumentError(
         absl::StrCat("a constant has ", fields->content->size(), " bytes; its shape has ", size));
   }
-  return ReadElements(message, *row, Shape(shape->begin(), shape->end()), size / row->dtype->bytes());
+  return ReadElements(message, *row, std::move(shape), count);
+}
+
+bool HasComplexElements(Bytes tensor) {
+  const std::optional<TensorFields> fields = ReadFields(tensor);
+  const TypeRow* row = fields ? RowOf(fields->type) : nullptr;
+  return row != nullptr && row->is_complex;
 }
 
 absl::StatusOr<std::vector<std::string_view>> ReadTexts(Bytes message) {

@@ -260,9 +260,12 @@ Operands Conv3d(NodeContext& c) {
   const std::vector<int64_t> target = is_transposed ? c.Ints(0, "shape of the result") : std::vector<int64_t>(5);
   if (c.failed()) return {};
   if (c.RankOf(x) != 5 || c.RankOf(filters) != 5 || target.size() != 5) return {c.Fail("an input has not rank 5")};
+  // Fields of the options for depth, height and width.
+  constexpr int kStrides[] = {1, 3, 2}, kDilations[] = {5, 7, 6};
   ir::AttrValue::List strides, dilations, before, behind;
   for (int i = 0; i < 3; ++i) {
-    const int64_t stride = c.options().Number<int32_t>(i + 1, 0), dilation = c.options().Number<int32_t>(5 + i, 1);
+    const int64_t stride = c.options().Number<int32_t>(kStrides[i], 0);
+    const int64_t dilation = c.options().Number<int32_t>(kDilations[i], 1);
     const auto kernel = importing::KnownExtent(c, filters, i, "filters");
     const auto extent = importing::KnownExtent(c, x, i + 1, "input");
     if (!kernel || !extent) return {};

@@ -109,18 +109,16 @@ Factors FactorsOfSums(NodeContext& c, Operand x, const Form& form, size_t weight
 
 std::string SumDType(const Factors& factors) { return factors.is_wide ? "int64" : "int32"; }
 
-// Returns the sums with their bias, as results. Integers of 16 bits have a bias of int64, and then other factors.
+// Returns the sums with their bias, as results.
 Operand Finished(NodeContext& c, Operand sums, const Factors& factors, std::span<const Factor> scale, int field,
-                 bool is_dense = false) {
+                 Rounding rounding) {
   const Form out = OutputForm(c);
   const Range range = ActivatedRange(c, field, out);
   if (c.failed()) return sums;
-  const bool is_long = factors.bias != nullptr && c.DTypeOf(factors.bias) == kInt64;
   if (factors.bias != nullptr) {
-    const DataType wide = is_long || factors.is_wide ? kInt64 : kInt32;
-    sums = c.Add(c.Cast(sums, wide), c.Cast(factors.bias, wide));
+    const bool is_long = factors.is_wide || c.DTypeOf(factors.bias) == kInt64;
+    sums = c.Add(c.Cast(sums, is_long ? kInt64 : kInt32), c.Cast(factors.bias, is_long ? kInt64 : kInt32));
   }
-  const Rounding rounding = is_dense ? Rounding::kOnce : is_long ? Rounding::kReduced : Rounding::kTwice;
   return Narrow(c, Rescale(c, sums, scale, rounding), out, range);
 }
 
@@ -133,7 +131,12 @@ Operands Conv(NodeContext& c) {
   if (c.failed()) return {};
   Operand sums =
       Convolve(c, *convolution, factors.x, factors.weights, static_cast<double>(factors.border), SumDType(factors));
-  return {Finished(c, sums, factors, FactorsOf(c, in, *c.Input(1), out, in.dtype != kUInt8), is_depthwise ? 4 : 3)};
+  // Sums of int64, which depthwise convolutions of 16 bits have, and others with a bias of int64, have other factors.
+  const bool is_long =
+      is_depthwise ? in.dtype.bits == 16 : factors.bias != nullptr && c.DTypeOf(factors.bias) == kInt64;
+  const Rounding rounding = is_long ? Rounding::kReduced : Rounding::kTwice;
+  return {Finished(c, sums, factors, FactorsOf(c, in, *c.Input(1), out, in.dtype != kUInt8), is_depthwise ? 4 : 3,
+                   rounding)};
 }
 
 Operands TransposeConv(NodeContext& c) {
@@ -157,7 +160,8 @@ Operands TransposeConv(NodeContext& c) {
   }
   if (c.Has(3)) factors.bias = c.In(3);
   Operand sums = ConvolveTransposed(c, factors.x, factors.weights, SumDType(factors));
-  return {Finished(c, sums, factors, FactorsOf(c, in, *weights, out, in.dtype != kUInt8), 3)};
+  const Rounding rounding = in.dtype.bits == 16 ? Rounding::kReduced : Rounding::kTwice;
+  return {Finished(c, sums, factors, FactorsOf(c, in, *weights, out, in.dtype != kUInt8), 3, rounding)};
 }
 
 Operands FullyConnected(NodeContext& c) {
@@ -170,7 +174,7 @@ Operands FullyConnected(NodeContext& c) {
   if (c.failed()) return {};
   Operand sums = c.Op("nn.dense", {factors.x, factors.weights}, {{"out_dtype", SumDType(factors)}});
   const Tensor& tensor = *c.Input(1);
-  return {Finished(c, sums, factors, FactorsOf(c, in, tensor, out, tensor.scales.size() > 1), 0, /*is_dense=*/true)};
+  return {Finished(c, sums, factors, FactorsOf(c, in, tensor, out, tensor.scales.size() > 1), 0, Rounding::kOnce)};
 }
 
 Operands BatchMatMul(NodeContext& c) {

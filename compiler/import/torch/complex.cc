@@ -73,9 +73,7 @@ Operands Divide(NodeContext& c) {
   b = {{c, parts[2]}, {c, parts[3]}};
   if (c.failed()) return {};
   if (!IsComplex(c.In("other"))) return {Complex{a.re / b.re, a.im / b.re}};
-  const Term square = b.re * b.re + b.im * b.im;
-  const Complex product = a * Complex{b.re, -b.im};
-  return {Complex{product.re / square, product.im / square}};
+  return {a / b};
 }
 
 Operands Reciprocal(NodeContext& c) {
@@ -104,29 +102,16 @@ Operands Power(NodeContext& c) {
   return {Complex(Polar(Length(z).Apply("power", exponent), Angle(z) * exponent))};
 }
 
-Operands Root(NodeContext& c) {
-  const Complex z = InOf(c, "self");
-  return {Complex(Polar(Sqrt(Length(z)), Angle(z) * 0.5))};
-}
+Operands Root(NodeContext& c) { return {Sqrt(InOf(c, "self"))}; }
 
-Operands Exponential(NodeContext& c) {
-  const Complex z = InOf(c, "self");
-  return {Complex(Polar(Exp(z.re), z.im))};
-}
+Operands Exponential(NodeContext& c) { return {Exp(InOf(c, "self"))}; }
 
-Operands Logarithm(NodeContext& c) {
-  const Complex z = InOf(c, "self");
-  return {Complex{Log(Length(z)), Angle(z)}};
-}
+Operands Logarithm(NodeContext& c) { return {Log(InOf(c, "self"))}; }
 
-Operands Sign(NodeContext& c) {
-  const Complex z = InOf(c, "self");
-  const Term length = Length(z), divisor = Select(length == 0, 1, length);
-  return {Complex{z.re / divisor, z.im / divisor}};
-}
+Operands Sign(NodeContext& c) { return {Direction(InOf(c, "self"))}; }
 
 Operands Absolute(NodeContext& c) { return {Length(InOf(c, "self"))}; }
-Operands Direction(NodeContext& c) { return {Angle(InOf(c, "self"))}; }
+Operands AngleOf(NodeContext& c) { return {Angle(InOf(c, "self"))}; }
 
 Operands Mirrored(NodeContext& c) { return {Conjugate(InOf(c, "self"))}; }
 
@@ -179,7 +164,7 @@ constexpr OperatorRow kRows[] = {
     {"add", BySums},
     {"addmm", BySums},
     {"alias", ByParts},
-    {"angle", Direction},
+    {"angle", AngleOf},
     {"as_strided", ByParts},
     {"atleast_1d", ByParts},
     {"atleast_2d", ByParts},
