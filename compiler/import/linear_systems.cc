@@ -68,6 +68,14 @@ Term Determinant(const Factored& lu) {
   return product * Cast(PermutationSign(lu.pivots), c.DTypeOf(lu.factors));
 }
 
+SignedLogarithm LogDeterminant(const Factored& lu) {
+  const Term diagonal = DiagonalOf(lu.factors);
+  Steps& c = diagonal.steps();
+  const ir::Attrs attrs = {{"axis", ir::AttrValue::List{c.RankOf(diagonal) - 1}}};
+  const Term signs(c, c.Op("prod", {diagonal.Apply("sign")}, attrs));
+  return {signs * Cast(PermutationSign(lu.pivots), c.DTypeOf(diagonal)), {c, c.Op("sum", {Log(Abs(diagonal))}, attrs)}};
+}
+
 Term OrderOf(const Term& pivots, const Dim& rows) {
   Steps& c = pivots.steps();
   Term numbers(c, c.Iota(rows));

@@ -21,6 +21,8 @@ Term DiagonalOf(const Term& a);
 Term Transposed(const Term& a);
 Term Product(const Term& a, const Term& b);
 Term TriangleOf(const Term& a, bool is_upper, int64_t diagonal = 0);
+// Returns the symmetric matrices of which one triangle is given.
+Term Symmetric(const Term& a, bool is_upper);
 // 0, 1, ... for the rows or the columns, as int64 vectors.
 Term RowNumbers(const Term& a);
 Term ColumnNumbers(const Term& a);
@@ -55,6 +57,11 @@ Factored LuFactor(const Term& a, bool exchanges = true);
 // 1 or -1 for each matrix: the determinant of P.
 Term PermutationSign(const Term& pivots);
 Term Determinant(const Factored& lu);
+// The sign of the determinant, and the logarithm of its absolute value.
+struct SignedLogarithm {
+  Term sign, logarithm;
+};
+SignedLogarithm LogDeterminant(const Factored& lu);
 // Returns the order of `rows` rows that the exchanges give.
 Term OrderOf(const Term& pivots, const Dim& rows);
 // 0, or the number of the first element of the diagonal that `is_wrong`, counted from 1, as int32.
@@ -77,6 +84,8 @@ struct Orthogonal {
   Term q, r, reflectors, taus;
 };
 Orthogonal QrFactor(const Term& a);
+// The same with Q and R cut to the lesser extent of A; refused where only the running model knows which that is.
+Orthogonal ReducedQr(const Term& a);
 // Returns the product of packed reflections times `b`; the transposed product if `transposes`.
 Term ApplyReflectors(const Term& reflectors, const Term& taus, const Term& b, bool transposes);
 // Ascending eigenvalues and the vectors of symmetric matrices, by Jacobi's rotations.
@@ -90,6 +99,11 @@ struct Singular {
   Term u, values, v;
 };
 Singular SingularValues(const Term& a);
+// The same for any matrix. U and V have the lesser extent as columns, and columns of zeros where the value is 0.
+// Refused where only the running model knows which extent that is.
+Singular AnySingularValues(const Term& a);
+// The same with orthonormal columns in place of those of zeros; `is_full`: U and V are square.
+Singular SingularFactors(const Term& a, bool is_full);
 // Returns the columns of `u`, which are orthonormal or 0, with others in place of the latter and behind, up to a square
 // matrix.
 Term Completed(const Term& u);

@@ -53,6 +53,11 @@ Term TriangleOf(const Term& a, bool is_upper, int64_t diagonal) {
   return {c, c.Op("trilu", {a, c.emit().Integer(diagonal, kInt32)}, {{"upper", is_upper}})};
 }
 
+Term Symmetric(const Term& a, bool is_upper) {
+  const Term half = TriangleOf(a, is_upper, is_upper ? 1 : -1);
+  return TriangleOf(a, is_upper) + Transposed(half);
+}
+
 Dim RowsOf(const Term& a) { return a.steps().ExtentOf(a, -2); }
 Dim ColumnsOf(const Term& a) { return a.steps().ExtentOf(a, -1); }
 Operand DiagonalSize(const Term& a) {

@@ -1,5 +1,8 @@
 #include <cstdint>
+#include <string_view>
 
+#include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "compiler/import/loops.h"
 #include "compiler/import/matrix_functions.h"
 
@@ -7,6 +10,16 @@ namespace rvm::importing::matrix {
 namespace {
 
 Term Placeholder(Steps& c) { return {c, c.emit().Placeholder()}; }
+
+// Returns whether matrices have more columns than rows; a refusal that names `what` if that is not known.
+bool IsWide(const Term& a, std::string_view what) {
+  const Dim rows = RowsOf(a), columns = ColumnsOf(a);
+  if (rows == columns) return false;
+  if (rows.AsConst() && columns.AsConst()) return *rows.AsConst() < *columns.AsConst();
+  a.steps().Unsupported(
+      absl::StrCat(Abseil(what), " of a matrix whose shape only the running model knows; give it with --shape"));
+  return false;
+}
 
 // b - tau v (v^T b).
 Term Reflected(const Term& b, const Term& v, const Term& tau) {
@@ -56,6 +69,13 @@ Term ApplyReflectors(const Term& reflectors, const Term& taus, const Term& b, bo
         return {nullptr, {Reflected({c, own[0]}, v, At(taus, k))}, {}};
       });
   return {c, rolled.state.size() == 1 ? rolled.state[0] : c.emit().Placeholder()};
+}
+
+Orthogonal ReducedQr(const Term& a) {
+  Orthogonal qr = QrFactor(a);
+  const Dim least = IsWide(a, "the reduced factors") ? RowsOf(a) : ColumnsOf(a);
+  if (a.steps().failed()) return qr;
+  return {FirstColumns(qr.q, least), FirstRows(qr.r, least), qr.reflectors, qr.taus};
 }
 
 // ---- Jacobi's rotations, of n/2 disjoint pairs of columns at once
@@ -197,6 +217,21 @@ Term Completed(const Term& u) {
   Term is_first = AsColumn(ColumnNumbers(u)) == numbers;
   Term spread = SumOver(Select(is_first, AsColumn(sign - 1), 0), -2) + 1;
   return qr.q * AsRow(spread);
+}
+
+Singular AnySingularValues(const Term& a) {
+  if (!IsWide(a, "singular values")) return SingularValues(a);
+  const Singular turned = SingularValues(Transposed(a));
+  return {turned.v, turned.values, turned.u};
+}
+
+Singular SingularFactors(const Term& a, bool is_full) {
+  const Singular singular = AnySingularValues(a);
+  if (a.steps().failed()) return singular;
+  const bool is_wide = IsWide(a, "singular values");
+  const Term tall = is_wide ? singular.v : singular.u;
+  const Term columns = is_full ? Completed(tall) : FirstColumns(Completed(tall), ColumnsOf(tall));
+  return {is_wide ? singular.u : columns, singular.values, is_wide ? columns : singular.v};
 }
 
 }  // namespace rvm::importing::matrix

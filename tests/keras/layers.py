@@ -4,6 +4,7 @@ import keras
 import numpy as np
 from keras import layers as L
 from keras.src.applications.convnext import LayerScale
+from keras.src.applications.inception_resnet_v2 import CustomScaleLayer
 
 IMAGE, SERIES, VOLUME, VECTOR = (8, 10, 3), (7, 4), (5, 6, 4, 3), (6,)
 
@@ -91,6 +92,7 @@ LAYERS = {
     "ConvLSTM1D": simple(lambda: L.ConvLSTM1D(4, 3, return_sequences=True), (3, 6, 2)),
     "ConvLSTM2D": simple(lambda: L.ConvLSTM2D(4, 3, padding="same"), (3, 6, 5, 2)),
     "ConvLSTM3D": simple(lambda: L.ConvLSTM3D(2, 2), (3, 4, 3, 4, 2)),
+    "CustomScaleLayer": simple(lambda: CustomScaleLayer(0.3), VECTOR, VECTOR),
     "Cropping1D": simple(lambda: L.Cropping1D((1, 2)), SERIES),
     "Cropping2D": simple(lambda: L.Cropping2D(((1, 2), (0, 3))), IMAGE),
     "Cropping3D": simple(lambda: L.Cropping3D(((1, 0), (1, 1), (0, 1))), VOLUME),

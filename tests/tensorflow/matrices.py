@@ -21,7 +21,10 @@ def matrices(a, b, images):
     patches = [tf.image.extract_patches(images, [1, 3, 2, 1], [1, *strides, 1], [1, *rates, 1], padding)
                for strides, padding, rates in (((1, 1), "VALID", (1, 1)), ((2, 3), "SAME", (1, 1)), ((1, 2), "VALID", (2, 3)))]
     tall, wide = [tf.matmul(*tf.linalg.qr(x)) for x in (b, tf.transpose(b, [0, 2, 1]))]
+    singular, left, right = tf.linalg.svd(tf.transpose(b, [0, 2, 1]))
+    restored = tf.matmul(left * singular[:, tf.newaxis], right, transpose_b=True)
     return [
+        singular, restored, tf.linalg.svd(b, full_matrices=True, compute_uv=False), tf.abs(tf.matmul(*[tf.linalg.svd(b, full_matrices=True)[1]] * 2, transpose_b=True)),
         tf.linalg.inv(square), tf.linalg.inv(square, adjoint=True), tf.linalg.solve(square, b), tf.linalg.solve(square, b, adjoint=True),
         factors, tf.linalg.triangular_solve(factors, b), tf.linalg.triangular_solve(triangle, b, lower=False),
         tf.linalg.triangular_solve(factors, b, adjoint=True), tf.linalg.triangular_solve(factors[0], b),

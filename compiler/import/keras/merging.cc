@@ -61,6 +61,13 @@ Values Subtract(LayerContext& c) {
   return Merge(c);
 }
 
+// A layer of `keras.applications`, for InceptionResNet: a + scale b.
+Values ScaledSum(LayerContext& c) {
+  if (c.inputs().size() != 2) return {{c.Fail("it has not 2 inputs")}};
+  Operand a = c.In(0), b = c.In(1);
+  return {{c.failed() ? a : c.Add(a, c.Mul(b, c.Number(c.Number("scale", 1), b)))}};
+}
+
 Values Concatenate(LayerContext& c) {
   Operands parts;
   for (size_t i = 0; i < c.inputs().size(); ++i) parts.push_back(c.In(i));
@@ -115,10 +122,15 @@ Values Dot(LayerContext& c) {
 }
 
 constexpr LayerRow kRows[] = {
-    {"Add", Merge, "add"},           {"Average", Average, "add"},
-    {"Concatenate", Concatenate},    {"Dot", Dot},
-    {"Maximum", Merge, "maximum"},   {"Minimum", Merge, "minimum"},
-    {"Multiply", Merge, "multiply"}, {"Subtract", Subtract, "subtract"},
+    {"Add", Merge, "add"},
+    {"Average", Average, "add"},
+    {"Concatenate", Concatenate},
+    {"CustomScaleLayer", ScaledSum},
+    {"Dot", Dot},
+    {"Maximum", Merge, "maximum"},
+    {"Minimum", Merge, "minimum"},
+    {"Multiply", Merge, "multiply"},
+    {"Subtract", Subtract, "subtract"},
 };
 
 }  // namespace

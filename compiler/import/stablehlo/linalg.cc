@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 
@@ -102,26 +101,18 @@ Operands Orgqr(NodeContext& c) {
 Operands Syevd(NodeContext& c) {
   const Term a(c, c.In(0));
   const bool is_upper = Letter(c, "uplo") == 'U';
-  const Term half = matrix::TriangleOf(a, is_upper, is_upper ? 1 : -1);
-  const matrix::Eigen eigen = matrix::SymmetricEigen(matrix::TriangleOf(a, is_upper) + matrix::Transposed(half));
+  const matrix::Eigen eigen = matrix::SymmetricEigen(matrix::Symmetric(a, is_upper));
   return {eigen.vectors, eigen.values, matrix::FirstWrong(IsNan(eigen.values))};
 }
 
 // Returns the matrices, which the routine overwrites, their descending singular values, U and V^T.
 Operands Gesdd(NodeContext& c) {
   const Term a(c, c.In(0));
-  const std::optional<int64_t> rows = matrix::RowsOf(a).AsConst(), columns = matrix::ColumnsOf(a).AsConst();
-  if (!rows || !columns) return {c.Unsupported("singular values of a matrix whose shape only the running model knows")};
-  // U is square, or has as many columns as the smaller extent; V^T has as many rows.
-  const Dims u_dims = c.ResultDims(2), v_dims = c.ResultDims(3);
-  if (c.failed() || u_dims.size() < 2 || v_dims.size() < 2) return {};
-  const bool is_wide = *rows < *columns;
-  const bool is_full = is_wide ? v_dims[v_dims.size() - 2] == Dim(*columns) : u_dims.back() == Dim(*rows);
-  const matrix::Singular singular = matrix::SingularValues(is_wide ? matrix::Transposed(a) : a);
-  Term tall = matrix::Completed(singular.u);
-  if (!is_full) tall = matrix::FirstColumns(tall, matrix::ColumnsOf(singular.u));
-  const Term u = is_wide ? singular.v : tall, v = is_wide ? tall : singular.v;
-  return {a, singular.values, u, matrix::Transposed(v), matrix::FirstWrong(IsNan(singular.values))};
+  const Dims u = c.ResultDims(2), turned = c.ResultDims(3);
+  if (c.failed() || u.size() < 2 || turned.size() < 2) return {};
+  const bool is_full = u.back() == matrix::RowsOf(a) && turned[turned.size() - 2] == matrix::ColumnsOf(a);
+  const matrix::Singular singular = matrix::SingularFactors(a, is_full);
+  return {a, singular.values, singular.u, matrix::Transposed(singular.v), matrix::FirstWrong(IsNan(singular.values))};
 }
 
 struct Routine {

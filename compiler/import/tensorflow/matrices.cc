@@ -37,15 +37,11 @@ Operands Determinant(NodeContext& c) {
   return a ? Operands{matrix::Determinant(matrix::LuFactor(*a))} : Operands();
 }
 
-// Returns the sign of the determinant and the logarithm of its absolute value.
 Operands LogDeterminant(NodeContext& c) {
   const std::optional<Term> a = MatricesAt(c, 0, true);
   if (!a) return {};
-  const matrix::Factored lu = matrix::LuFactor(*a);
-  const Term diagonal = matrix::DiagonalOf(lu.factors);
-  const ir::Attrs attrs = {{"axis", ir::AttrValue::List{c.RankOf(diagonal) - 1}}};
-  const Term signs(c, c.Op("prod", {diagonal.Apply("sign")}, attrs));
-  return {signs * Cast(matrix::PermutationSign(lu.pivots), c.DTypeOf(*a)), c.Op("sum", {Log(Abs(diagonal))}, attrs)};
+  const auto [sign, logarithm] = matrix::LogDeterminant(matrix::LuFactor(*a));
+  return {sign, logarithm};
 }
 
 Operands Inverse(NodeContext& c) {
@@ -78,23 +74,25 @@ Operands SolveTriangular(NodeContext& c) {
 Operands Qr(NodeContext& c) {
   const std::optional<Term> a = MatricesAt(c, 0, false);
   if (!a) return {};
-  const matrix::Orthogonal qr = matrix::QrFactor(*a);
-  if (c.BoolAttr("full_matrices")) return {qr.q, qr.r};
-  const Dim rows = matrix::RowsOf(*a), columns = matrix::ColumnsOf(*a);
-  if (rows != columns && !(rows.AsConst() && columns.AsConst())) {
-    return {c.Unsupported("the reduced factors of a matrix whose shape only the running model knows")};
-  }
-  const Dim least = rows == columns || *rows.AsConst() > *columns.AsConst() ? columns : rows;
-  return {matrix::FirstColumns(qr.q, least), matrix::FirstRows(qr.r, least)};
+  const matrix::Orthogonal qr = c.BoolAttr("full_matrices") ? matrix::QrFactor(*a) : matrix::ReducedQr(*a);
+  return {qr.q, qr.r};
 }
 
 // Returns ascending eigenvalues, and the vectors, of symmetric matrices, of which the lower triangle counts.
 Operands SymmetricEigen(NodeContext& c) {
   const std::optional<Term> a = MatricesAt(c, 0, true);
   if (!a) return {};
-  const Term below = matrix::TriangleOf(*a, false, -1);
-  const matrix::Eigen eigen = matrix::SymmetricEigen(matrix::TriangleOf(*a, false) + matrix::Transposed(below));
+  const matrix::Eigen eigen = matrix::SymmetricEigen(matrix::Symmetric(*a, false));
   return {eigen.values, eigen.vectors};
+}
+
+// Returns singular values, and then U and V.
+Operands SingularValues(NodeContext& c) {
+  const std::optional<Term> a = MatricesAt(c, 0, false);
+  if (!a) return {};
+  if (c.IntAttr("compute_uv", 1) == 0) return {matrix::AnySingularValues(*a).values};
+  const matrix::Singular singular = matrix::SingularFactors(*a, c.BoolAttr("full_matrices"));
+  return {singular.values, singular.u, singular.v};
 }
 
 Operands Exponential(NodeContext& c) {
@@ -113,6 +111,7 @@ constexpr OperatorRow kRows[] = {
     {"MatrixTriangularSolve", SolveTriangular},
     {"Qr", Qr, "", "q r"},
     {"SelfAdjointEigV2", SymmetricEigen, "", "e v"},
+    {"Svd", SingularValues, "", "s u v"},
 };
 
 }  // namespace

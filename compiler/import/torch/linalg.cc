@@ -94,11 +94,7 @@ Operands LinalgSlogdet(NodeContext& c) {
   std::optional<Term> a = SquareMatrices(c);
   if (!a) return {};
   Factored lu = LuFactor(*a);
-  Term diagonal = DiagonalOf(lu.factors);
-  ir::Attrs attrs = {{"axis", ir::AttrValue::List{c.RankOf(diagonal) - 1}}};
-  Term signs(c, c.Op("prod", {diagonal.Apply("sign")}, attrs));
-  Term sign = signs * Term(c, c.Cast(PermutationSign(lu.pivots), c.DTypeOf(*a)));
-  Term logarithm(c, c.Op("sum", {Log(Abs(diagonal))}, attrs));
+  const auto [sign, logarithm] = LogDeterminant(lu);
   if (c.row().name == "logdet") return {Select(sign < 0, std::numeric_limits<double>::quiet_NaN(), logarithm)};
   return {sign, logarithm, lu.factors, ShownPivots(c, lu.pivots)};
 }
@@ -249,17 +245,10 @@ Operands MatrixExponential(NodeContext& c) {
 Operands LinalgQr(NodeContext& c) {
   std::optional<Term> a = Matrices(c);
   if (!a) return {};
-  Orthogonal qr = QrFactor(*a);
   std::string mode = c.Text("mode", "reduced");
-  Dim rows = RowsOf(*a), columns = ColumnsOf(*a);
-  if (mode == "complete") return {qr.q, qr.r};
-  if (rows != columns && !(rows.AsConst() && columns.AsConst())) {
-    return {c.Unsupported("the reduced factors of a matrix whose shape only the running model knows")};
-  }
-  Dim least = rows == columns || *rows.AsConst() > *columns.AsConst() ? columns : rows;
-  Term q = mode == "r" ? Term(c, c.emit().Constant(Literal::FromValues<float>(kFloat32, {0}, {}))) : qr.q;
-  if (mode == "r") return {c.Cast(q, c.DTypeOf(*a)), FirstRows(qr.r, least)};
-  return {FirstColumns(qr.q, least), FirstRows(qr.r, least)};
+  Orthogonal qr = mode == "complete" ? QrFactor(*a) : ReducedQr(*a);
+  if (mode != "r") return {qr.q, qr.r};
+  return {c.Cast(c.emit().Constant(Literal::FromValues<float>(kFloat32, {0}, {})), c.DTypeOf(*a)), qr.r};
 }
 
 Operands Geqrf(NodeContext& c) {
@@ -287,29 +276,6 @@ Operands Ormqr(NodeContext& c) {
   return {Transposed(ApplyReflectors(*reflectors, taus, Transposed(*b), !transposes))};
 }
 
-// Returns the symmetric matrices of one triangle.
-Term Symmetric(const Term& a, bool is_upper) {
-  Term half = TriangleOf(a, is_upper, is_upper ? 1 : -1);
-  return TriangleOf(a, is_upper) + Transposed(half);
-}
-
-bool IsWide(NodeContext& c, const Term& a) {
-  Dim rows = RowsOf(a), columns = ColumnsOf(a);
-  if (rows == columns) return false;
-  if (!rows.AsConst() || !columns.AsConst()) {
-    c.Unsupported("singular values of a matrix whose shape only the running model knows; give it with --shape");
-    return false;
-  }
-  return *rows.AsConst() < *columns.AsConst();
-}
-
-// U, values and V of any matrix; U and V have the least extent as columns, and may have columns of zeros.
-Singular AnySingular(NodeContext& c, const Term& a) {
-  if (!IsWide(c, a)) return SingularValues(a);
-  Singular turned = SingularValues(Transposed(a));
-  return {turned.v, turned.values, turned.u};
-}
-
 Term Largest(const Term& values, bool keeps) {
   Steps& c = values.steps();
   return {c, c.Op("max", {values}, {{"axis", ir::AttrValue::List{c.RankOf(values) - 1}}, {"keepdims", keeps}})};
@@ -335,24 +301,21 @@ Operands LinalgSvd(NodeContext& c) {
   std::optional<Term> a = Matrices(c);
   if (!a) return {};
   bool is_old = c.row().name == "svd", is_plain = c.row().name == "linalg_svd";
+  if (!c.Bool("compute_uv", true)) return {nullptr, AnySingularValues(*a).values};
   bool is_full = is_old ? !c.Bool("some", true) : c.Bool("full_matrices", is_plain);
-  Singular singular = AnySingular(c, *a);
-  if (c.failed() || !c.Bool("compute_uv", true)) return {nullptr, c.failed() ? nullptr : singular.values.operand()};
-  bool is_wide = IsWide(c, *a);
-  Term tall = is_wide ? singular.v : singular.u, columns = Completed(tall);
-  if (!is_full) columns = FirstColumns(columns, ColumnsOf(tall));
+  Singular singular = SingularFactors(*a, is_full && c.row().name != "linalg_polar");
+  if (c.failed()) return {};
+  Term turned = Transposed(singular.v);
   if (c.row().name == "linalg_polar") {
-    Term turned = Transposed(singular.v);
-    return {Product(columns, turned), Product(singular.v * AsRow(singular.values), turned)};
+    return {Product(singular.u, turned), Product(singular.v * AsRow(singular.values), turned)};
   }
-  Term u = is_wide ? singular.u : columns, v = is_wide ? columns : singular.v;
-  return {u, singular.values, is_old ? v : Transposed(v)};
+  return {singular.u, singular.values, is_old ? singular.v : turned};
 }
 
 Operands LinalgSvdvals(NodeContext& c) {
   std::optional<Term> a = Matrices(c);
   if (!a) return {};
-  return {AnySingular(c, *a).values};
+  return {AnySingularValues(*a).values};
 }
 
 // Returns the matrices; of those that are said to be symmetric the lower triangle counts.
@@ -387,7 +350,7 @@ Term Tolerance(NodeContext& c, const Term& a, const Term& largest) {
 Operands LinalgPinv(NodeContext& c) {
   std::optional<Term> a = MaybeSymmetric(c);
   if (!a) return {};
-  Singular singular = AnySingular(c, *a);
+  Singular singular = AnySingularValues(*a);
   if (c.failed()) return {};
   Term is_kept = singular.values > Tolerance(c, *a, Largest(singular.values, true));
   Term inverse = Select(is_kept, 1 / Select(is_kept, singular.values, 1), 0);
@@ -397,18 +360,18 @@ Operands LinalgPinv(NodeContext& c) {
 Operands LinalgMatrixRank(NodeContext& c) {
   std::optional<Term> a = MaybeSymmetric(c);
   if (!a) return {};
-  Term values = AnySingular(c, *a).values;
+  Term values = AnySingularValues(*a).values;
   if (c.failed()) return {};
   Term is_kept = values > Tolerance(c, *a, Largest(values, true));
   return {c.Op("sum", {c.Cast(is_kept, kInt64)}, {{"axis", ir::AttrValue::List{-1}}})};
 }
 
 // Norms of matrices in the last two axes, which are dropped.
-Term MatrixNorm(NodeContext& c, const Term& a, std::string_view name, double order) {
+Term MatrixNorm(const Term& a, std::string_view name, double order) {
   if (name == "fro") return Sqrt(SumOver(SumOver(a * a, -1), -1));
-  if (name == "nuc") return SumOver(AnySingular(c, a).values, -1);
+  if (name == "nuc") return SumOver(AnySingularValues(a).values, -1);
   Term sums = std::abs(order) == 1 ? SumOver(Abs(a), -2) : std::isinf(order) ? SumOver(Abs(a), -1) : a;
-  if (std::abs(order) == 2) sums = AnySingular(c, a).values;
+  if (std::abs(order) == 2) sums = AnySingularValues(a).values;
   return order > 0 ? Largest(sums, false) : Smallest(sums);
 }
 
@@ -432,7 +395,7 @@ Operands LinalgMatrixNorm(NodeContext& c) {
   if (!is_name && std::abs(number) != 1 && std::abs(number) != 2 && !std::isinf(number)) {
     return {c.Unsupported(absl::StrCat("the matrix norm of order ", number))};
   }
-  Term norm = MatrixNorm(c, {c, c.Transpose(x, order)}, is_name ? c.Text("ord", "fro") : "", number);
+  Term norm = MatrixNorm({c, c.Transpose(x, order)}, is_name ? c.Text("ord", "fro") : "", number);
   if (c.Bool("keepdim", false)) norm = Term(c, c.Unsqueeze(norm, dims));
   return {norm};
 }
@@ -461,11 +424,11 @@ Operands LinalgCond(NodeContext& c) {
   bool is_name = given != nullptr && given->kind == ArgumentKind::kString;
   double order = is_name ? 0 : c.Float("p", 2);
   if (!is_name && std::abs(order) == 2) {
-    Term values = AnySingular(c, *a).values;
+    Term values = AnySingularValues(*a).values;
     return {order > 0 ? Largest(values, false) / Smallest(values) : Smallest(values) / Largest(values, false)};
   }
   std::string name = c.Text("p", "");
-  return {MatrixNorm(c, *a, name, order) * MatrixNorm(c, Inverse(*a), name, order)};
+  return {MatrixNorm(*a, name, order) * MatrixNorm(Inverse(*a), name, order)};
 }
 
 constexpr OperatorRow kRows[] = {
