@@ -16,9 +16,11 @@ import unittest
 import unittest.mock
 import warnings
 
+import numpy
 import torch
 from torch import nn
 
+import relayvm
 import relayvm.torch
 from relayvm.torch import FallbackWarning, _calls, _settings
 
@@ -727,6 +729,37 @@ class Compare(unittest.TestCase):
         self.assertEqual(found.outputs[1].shape, (7, 4))
         found = relayvm.compare(file.getvalue(), {"tokens": tokens.numpy()}, reference=recorded | {"add_": recorded["add_"] * 2}, all=True)
         self.assertEqual(found.first.name, "add_")
+
+
+class Imported(unittest.TestCase):
+    """relayvm.import_torch of live modules."""
+
+    class Calls(nn.Module):
+        def __init__(self, function):
+            super().__init__()
+            self.function = function
+
+        def forward(self, x):
+            return self.function(x)
+
+    def test_programs_that_are_decomposed(self):
+        """Transforms of functions, writes through views, and operators that only their decompositions have."""
+        def written(x, view):
+            y = x.clone()
+            view(y).mul_(2)
+            return y
+
+        x = torch.randn(4, 6)
+        for function in (torch.vmap(lambda row: row.softmax(0) @ row), lambda x: torch.func.jvp(torch.sin, (x,), (x,))[1],
+                         lambda x: written(x, lambda y: y.narrow(1, 1, 3)), lambda x: written(x, lambda y: y.unfold(1, 2, 2)),
+                         lambda x: torch.vander(x[0]), lambda x: torch.fft.hfft(torch.complex(x, x))):
+            module = self.Calls(function)
+            executable = relayvm.compile(relayvm.import_torch(module, (x,)))
+            torch.testing.assert_close(torch.from_numpy(numpy.array(executable(x.numpy()))), function(x))
+
+    def test_the_first_refusal_is_shown(self):
+        with self.assertRaisesRegex(relayvm.ImportFailed, "aten.segment_reduce.default"):
+            relayvm.import_torch(self.Calls(lambda x: torch.segment_reduce(x, "sum", lengths=torch.tensor([1, 3]))), (torch.randn(4, 6),))
 
 
 if __name__ == "__main__":

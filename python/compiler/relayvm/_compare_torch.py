@@ -137,8 +137,8 @@ class TorchStudy(Study):
 def _files(model):
     """The files of an archive by name."""
     if not isinstance(model, (str, os.PathLike, bytes, bytearray)):
-        from ._torch import exported_bytes
-        model = exported_bytes(model, None, None, None)
+        from ._torch import exported, saved
+        model = saved(exported(model, None, None, None))
     source = io.BytesIO(model) if isinstance(model, (bytes, bytearray)) else model
     try:
         with zipfile.ZipFile(source) as archive:

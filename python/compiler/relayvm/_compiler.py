@@ -416,17 +416,25 @@ def import_torch(model, args=None, kwargs=None, *, dynamic_shapes=None, inputs=N
     model: a torch.nn.Module, which torch.export.export exports with `args`, `kwargs` and `dynamic_shapes`; an
     exported program; a ScriptModule; or the path or the bytes of what torch.export.save or torch.jit.save wrote, for which
     PyTorch is not needed. TorchScript has no shapes of inputs: `inputs` gives them.
-    LSTM, GRU and RNN of a torch.nn.Module stay loops, also over a dynamic number of steps. inputs, freeze: as of
-    import_onnx. Raises ImportFailed.
+    LSTM, GRU and RNN of a torch.nn.Module stay loops, also over a dynamic number of steps. A program that is refused is
+    imported as `run_decompositions` of PyTorch makes it, if that helps. inputs, freeze: as of import_onnx. Raises
+    ImportFailed.
     """
     if hasattr(model, "save_to_buffer"):  # a ScriptModule
         model = model.save_to_buffer()
-    if not isinstance(model, (str, os.PathLike, bytes, bytearray)):
-        from ._torch import exported_bytes  # PyTorch is loaded only for this
-        model = exported_bytes(model, args, kwargs, dynamic_shapes)
-    elif args is not None or kwargs is not None or dynamic_shapes is not None:
-        raise TypeError("args, kwargs and dynamic_shapes are for a torch.nn.Module; this program is exported already")
-    return _import("torch", model, inputs, freeze)
+    if isinstance(model, (str, os.PathLike, bytes, bytearray)):
+        if args is not None or kwargs is not None or dynamic_shapes is not None:
+            raise TypeError("args, kwargs and dynamic_shapes are for a torch.nn.Module; this program is exported already")
+        return _import("torch", model, inputs, freeze)
+    from ._torch import decomposed, exported, saved  # PyTorch is loaded only for this
+    program = exported(model, args, kwargs, dynamic_shapes)
+    try:
+        return _import("torch", saved(program), inputs, freeze)
+    except ImportFailed as failure:
+        for simpler in decomposed(program):
+            with contextlib.suppress(ImportFailed):
+                return _import("torch", saved(simpler), inputs, freeze)
+        raise failure from None
 
 
 def import_tflite(model, *, signature=None, inputs=None, freeze=None):

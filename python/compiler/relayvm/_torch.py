@@ -93,10 +93,20 @@ def exported(model, args, kwargs, dynamic_shapes):
     return model
 
 
-def exported_bytes(model, args, kwargs, dynamic_shapes):
-    """The bytes of a .pt2 file of what `exported` gives."""
+def decomposed(program):
+    """The program in fewer operators: first without writes and transforms of functions, then of the core of ATen."""
+    for tables in (({},), ()):
+        try:
+            simpler = program.run_decompositions(*tables)
+        except Exception:  # pylint: disable=broad-exception-caught
+            continue  # PyTorch cannot decompose every program
+        yield simpler
+
+
+def saved(program):
+    """The bytes of a .pt2 file."""
     buffer = io.BytesIO()
-    torch.export.save(exported(model, args, kwargs, dynamic_shapes), buffer)
+    torch.export.save(program, buffer)
     return buffer.getvalue()
 
 
