@@ -11,7 +11,10 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace rvm;  // NOLINT
-  CheckImported(tflite::Import({data, size}, tflite::ImportOptions()));
+  tflite::ImportOptions options;
+  CheckImported(tflite::Import({data, size}, options));
+  options.signatures = {"encode", "decode"};
+  CheckImported(tflite::Import({data, size}, options));
   return 0;
 }
 
