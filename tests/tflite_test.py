@@ -478,7 +478,7 @@ class Flex(Fixtures):
 
     def test_operators_of_tensorflow(self):
         for number, (model, content) in enumerate(self.contents.items()):
-            if model == "coder":
+            if model in ("coder", "tied"):
                 continue
             runs = [(call["in"], call["out"]) for call in self.calls[model].values()]
             for options in [["--target", "portable"], LEVELS[number % 2]]:
@@ -516,6 +516,13 @@ class Flex(Fixtures):
             *got, state = loaded[entry](*given["in"], state)
             for name, b in zip(sorted(names[:-1]), given["out"], strict=True):
                 self.compare("coder", np.asarray(got[names.index(name)]), b)
+
+    def test_signatures_store_shared_weights_once(self):
+        program, params = (os.path.join(self.place, f"tied.{ending}") for ending in ("relay", "safetensors"))
+        relayvm.must(relayvm.COMPILER, "import", self.save(self.contents["tied"]), "--signature", "encode", "--signature", "decode", "-o", program, "--params", params)
+        self.assertLess(os.path.getsize(params), 1.5 * 64 * 48 * 4)
+        with open(program, encoding="utf-8") as file:
+            self.assertEqual(file.read().count("free_var"), 1)
 
     def test_which_signature(self):
         path = self.save(self.contents["coder"])

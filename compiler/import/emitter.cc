@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "base/abseil.h"
 #include "base/check.h"
 #include "base/dim_size.h"
 #include "compiler/diagnostics/diagnostics.h"
@@ -470,6 +471,13 @@ Operand Emitter::Emit(const Dims* dims, std::string_view name, std::vector<Opera
   }
   const ops::OpDef* op = ops::FindOp(name);
   RVM_CHECK(op != nullptr, "the importer names an operator that does not exist");
+  // Nodes of malformed models have any number of inputs.
+  const size_t least = ops::NumRequiredInputs(*op), most = op->inputs.size();
+  if (args.size() < least || args.size() > most) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("it has ", args.size(), " inputs; `", Abseil(name), "` takes ",
+                                                 least == most ? "" : absl::StrCat(least, " to "), most)));
+    return Placeholder();
+  }
   diagnostics::SourceMap sources;
   diagnostics::Diagnostics diagnostics(&sources);
   ir::Attrs complete = attrs;

@@ -68,6 +68,22 @@ def networks():
         yield name, keras.Model(given, layer(given))
 
 
+class Tied(tf.Module):
+    """Two signatures that read the same weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.weights = tf.constant(np.random.default_rng(2).standard_normal((64, 48)), tf.float32)
+
+    @tf.function(input_signature=[tf.TensorSpec((1, 64), tf.float32, "x")])
+    def encode(self, x):
+        return {"y": tf.matmul(x, self.weights)}
+
+    @tf.function(input_signature=[tf.TensorSpec((3, 64), tf.float32, "x")])
+    def decode(self, x):
+        return {"y": tf.tanh(tf.matmul(x, self.weights))}
+
+
 def converted(converter):
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
     converter._experimental_lower_tensor_list_ops = False  # pylint: disable=protected-access
@@ -101,6 +117,10 @@ def main():
     for number, (signature, x) in enumerate(CALLS):
         results = getattr(module, signature)(tf.constant(x))
         store("coder", f"{number}:{signature}", [x], [results[key] for key in sorted(results)])
+    module = Tied()
+    with tempfile.TemporaryDirectory() as folder:
+        tf.saved_model.save(module, folder, signatures={"encode": module.encode, "decode": module.decode})
+        arrays["tied.model"] = np.frombuffer(converted(tf.lite.TFLiteConverter.from_saved_model(folder)), np.uint8)
     content = io.BytesIO()
     np.savez(content, **arrays)
     with lzma.open(os.path.join(HERE, "flex.npz.xz"), "wb") as file:

@@ -75,7 +75,7 @@ ir::AttrValue::List PadWidths(std::span<const int64_t> widths) {
 }
 
 DataType UnsignedOf(DataType dtype) {
-  return dtype.bits == 8 ? kUInt8 : dtype.bits == 16 ? kUInt16 : dtype.bits == 32 ? kUInt32 : kUInt64;
+  return dtype.bytes() == 1 ? kUInt8 : dtype.bytes() == 2 ? kUInt16 : dtype.bytes() == 4 ? kUInt32 : kUInt64;
 }
 
 Operand BitsAs(Steps& c, Operand x, DataType dtype) {
@@ -84,10 +84,10 @@ Operand BitsAs(Steps& c, Operand x, DataType dtype) {
   auto reinterpret = [&](Operand value, DataType to) {
     return c.DTypeOf(value) == to ? value : c.Op("reinterpret", {value}, {{"dtype", to.ToString()}});
   };
-  if (from.bits == dtype.bits) return reinterpret(x, dtype);
-  if (from.is_bool() || dtype.is_bool()) return c.Unsupported("bits of numbers as booleans, or the reverse");
-  const bool widens = from.bits < dtype.bits;
-  const int64_t parts = widens ? dtype.bits / from.bits : from.bits / dtype.bits;
+  if (from.bytes() == dtype.bytes()) return reinterpret(x, dtype);
+  if (dtype.is_bool()) return c.Unsupported("bits of numbers as booleans");
+  const bool widens = from.bytes() < dtype.bytes();
+  const int64_t parts = widens ? dtype.bytes() / from.bytes() : from.bytes() / dtype.bytes();
   const DataType wide = UnsignedOf(widens ? dtype : from), narrow = UnsignedOf(widens ? from : dtype);
   if (widens && (c.RankOf(x) == 0 || CompareDims(c.ExtentOf(x, -1), Dim(parts)) == DimEquality::kDifferent)) {
     return c.Fail(absl::StrCat("its last axis has not ", parts, " elements, which are one of the result"));

@@ -29,9 +29,9 @@ Operands PartsOf(Steps& c, Operand x, int64_t axis, Operand sizes, int64_t count
 
 // Returns the unsigned integers of the same width.
 DataType UnsignedOf(DataType dtype);
-// Returns the bits of x as elements of another dtype, which has no bool on either side. Of a wider one the elements
-// along the last axis, whose extent is the quotient of the widths, are one element, the first of them its lowest bits;
-// of a narrower one there is a new axis.
+// Returns the bits of x as elements of another dtype. Of a wider one the elements along the last axis, whose extent is
+// the quotient of the widths, are one element, the first of them its lowest bits; of a narrower one there is a new
+// axis.
 Operand BitsAs(Steps& c, Operand x, DataType dtype);
 
 // Returns the attribute `pad_width` for the widths before and after each axis in turn.

@@ -6,11 +6,12 @@
 #include <optional>
 #include <utility>
 
+#include "compiler/import/blocks/complex.h"
 #include "compiler/import/loops.h"
 
 namespace rvm::importing {
 
-bool IsReserved(Operand list) { return ir::DynCast<ir::TupleType>(list->type) != nullptr; }
+bool IsReserved(Operand list) { return ir::DynCast<ir::TupleType>(list->type) != nullptr && !IsComplex(list); }
 bool IsTensor(Operand list) { return ir::DynCast<ir::TensorType>(list->type) != nullptr; }
 
 Operand Zeros(Steps& c, Operand reserved, Dims element) {

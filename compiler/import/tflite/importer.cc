@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -143,6 +144,16 @@ std::string Importer::Label(const Node& node, const Scope& scope) const {
 
 absl::StatusOr<Operand> Importer::Constant(const Tensor& tensor) {
   if (auto found = constants_.find(&tensor); found != constants_.end()) return found->second;
+  const std::tuple key(tensor.data.data(), tensor.type, tensor.shape);
+  const bool may_share = !tensor.data.empty() && !tensor.sparsity;
+  const auto shared = may_share ? shared_constants_.find(key) : shared_constants_.end();
+  if (shared != shared_constants_.end()) return constants_[&tensor] = shared->second;
+  RVM_ASSIGN_OR_RETURN(Operand value, NewConstant(tensor));
+  if (may_share) shared_constants_.emplace(key, value);
+  return constants_[&tensor] = value;
+}
+
+absl::StatusOr<Operand> Importer::NewConstant(const Tensor& tensor) {
   const std::optional<DataType> dtype = ToDataType(tensor.type);
   if (!dtype) return Unsupported(absl::StrCat(TypeName(tensor.type), ", which Relay has not"));
   Shape shape(tensor.shape.begin(), tensor.shape.end());
@@ -163,8 +174,7 @@ absl::StatusOr<Operand> Importer::Constant(const Tensor& tensor) {
   if (tensor.sparsity) {
     if (tensor.type == kInt4) return Unsupported("a sparse constant of 4 bits");
     RVM_ASSIGN_OR_RETURN(std::vector<uint8_t> dense, Densified(*tensor.sparsity, shape, dtype->bytes(), tensor.data));
-    return constants_[&tensor] = emit_.Constant(Literal::FromBytes(*dtype, shape, std::as_bytes(std::span(dense))),
-                                                std::string(tensor.name));
+    return emit_.Constant(Literal::FromBytes(*dtype, shape, std::as_bytes(std::span(dense))), std::string(tensor.name));
   }
   std::vector<int8_t> wide;
   if (tensor.type == kInt4) {
@@ -177,7 +187,7 @@ absl::StatusOr<Operand> Importer::Constant(const Tensor& tensor) {
   const auto bytes = tensor.type == kInt4 ? std::as_bytes(std::span(wide)) : std::as_bytes(tensor.data);
   Operand value = emit_.Constant(Literal::FromBytes(*dtype, shape, bytes), std::string(tensor.name));
   if (tensor.type == kInt4) value->stored_bits = 4;
-  return constants_[&tensor] = value;
+  return value;
 }
 
 Operand Importer::Dequantised(Operand value, const Tensor& tensor) {

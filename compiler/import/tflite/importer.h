@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -165,12 +166,15 @@ class Importer final : public importing::Frame {
   // Returns the value of a tensor: of a node, or a constant. Null, and a mistake, if it has none.
   Operand Value(int32_t number, Scope& scope);
   absl::StatusOr<Operand> Constant(const Tensor& tensor);
+  absl::StatusOr<Operand> NewConstant(const Tensor& tensor);
   Operands ThroughFloats(const Node& node, const OperatorRow& row, Scope& scope, Operands inputs);
   std::string Label(const Node& node, const Scope& scope) const;
   const Model& model_;
   int64_t constant_budget_;  // bytes of constants that may still be copied: tensors may share them
   std::vector<Entry> entries_;
   absl::flat_hash_map<const Tensor*, Operand> constants_;
+  // Constants by their bytes, type and shape: graphs have tensors of their own for the weights that they share.
+  std::map<std::tuple<const uint8_t*, int, std::vector<int64_t>>, Operand> shared_constants_;
   std::vector<Variable> variables_;
   std::map<std::pair<std::string, std::string>, size_t> resources_;  // numbers of variables, by container and name
   absl::flat_hash_map<const Tensor*, size_t> tensor_variables_;      // numbers of variables
