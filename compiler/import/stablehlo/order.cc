@@ -153,6 +153,10 @@ Operand OrderByPairs(NodeContext& c, int64_t axis) {
   }
   const Operands is_before = c.OnTensors(0, forward), is_behind = c.OnTensors(0, backward);
   if (c.failed() || is_before.size() != 1 || is_behind.size() != 1) return c.emit().Placeholder();
+  const int64_t pairs = c.RankOf(c.In(0)) + 1;
+  if (c.RankOf(is_before[0]) != pairs || c.RankOf(is_behind[0]) != pairs) {
+    return c.Unsupported("a comparator that compares no elements");
+  }
   Operand numbers = c.Iota(*count);
   Dims along(static_cast<size_t>(c.RankOf(is_before[0])), Dim(1)), across = along;
   along[static_cast<size_t>(axis)] = *count;
