@@ -57,12 +57,6 @@ bool IsCheap(const ops::OpDef& op, int64_t elements) {
   return false;
 }
 
-// Returns whether an element of the result depends on many of the arguments.
-bool HasWindows(const ops::OpDef& op) {
-  return op.fusion == ops::FusionClass::kReduction || op.fusion == ops::FusionClass::kContraction ||
-         op.fusion == ops::FusionClass::kOpaque;
-}
-
 bool IsSymbolic(Operand operand) {
   if (operand->elements) return true;
   return std::any_of(operand->fields.begin(), operand->fields.end(), IsSymbolic);
@@ -142,10 +136,6 @@ Operand Emitter::Fold(const ops::OpDef& op, const ir::Attrs& attrs, std::span<co
     }
   } else if (std::optional<int64_t> count = CountElements(result); !count || !IsCheap(op, *count)) {
     return nullptr;
-  } else if (const auto* tensor = ir::DynCast<ir::TensorType>(result);
-             *count == 0 && tensor != nullptr && HasWindows(op)) {
-    // What is computed on the way may be large all the same, such as the number of elements in each window.
-    return Constant(Literal::Full(tensor->dtype.dtype, *StaticShape(tensor->shape.dims), 0));
   }
   absl::StatusOr<rvm::Value> value = ops::EvaluateOp(op, attrs, values);
   if (!value.ok()) return nullptr;

@@ -631,6 +631,19 @@ absl::StatusOr<Literal> Evaluator::Compute(const Tensor& tensor, bool is_read) {
   if (tensor->kind == TensorKind::kInput) return inputs_[static_cast<size_t>(tensor->input_index)];
   auto found = computed_.find(tensor.get());
   if (found != computed_.end()) return found->second;
+  Shape shape;
+  for (const Dim& dim : tensor->dims) shape.push_back(std::max<int64_t>(Value(dim), 0));
+  const std::optional<int64_t> elements = NumElements(shape);
+  if (!elements || *elements > kMaxElements) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("out of memory: a tensor would have extents ", DimsToString(ToDims(shape))));
+  }
+  // Skips what would be read, which may be large: the number of elements in each window of no image.
+  if (*elements == 0) {
+    Literal empty(tensor->dtype, shape, Buffer::Allocate(0));
+    if (is_read) computed_.emplace(tensor.get(), empty);
+    return empty;
+  }
   std::vector<const Tensor*> reads;
   CollectReads(tensor->body, reads);
   for (const Tensor* read : reads) {
@@ -642,23 +655,15 @@ absl::StatusOr<Literal> Evaluator::Compute(const Tensor& tensor, bool is_read) {
     if (is_read) computed_.emplace(tensor.get(), literal);
     return literal;
   }
-  Shape shape;
-  for (const Dim& dim : tensor->dims) shape.push_back(std::max<int64_t>(Value(dim), 0));
-  std::optional<int64_t> elements = NumElements(shape);
-  if (!elements || *elements > kMaxElements) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("out of memory: a tensor would have extents ", DimsToString(ToDims(shape))));
-  }
-  int64_t count = *elements;
+  const int64_t count = *elements;
   std::shared_ptr<Buffer> buffer = Buffer::Allocate(count * tensor->dtype.bytes());
   Literal literal(tensor->dtype, shape, buffer);
   if (tensor->self) computed_.emplace(tensor->self.get(), literal);
   // Positions of a scan are computed in order.
   size_t axis = tensor->self ? 0 : shape.size();
   while (axis > 0 && shape[axis - 1] < kMinRow) --axis;
-  axis > 0 && count > 0 ? StoreRows(tensor, shape, axis - 1, buffer->data())
-                        : StorePositions(tensor, shape, buffer->data());
-  if (tensor->is_ordered && count > 0) OrderRows(reinterpret_cast<int64_t*>(buffer->data()), count, shape.back());
+  axis > 0 ? StoreRows(tensor, shape, axis - 1, buffer->data()) : StorePositions(tensor, shape, buffer->data());
+  if (tensor->is_ordered) OrderRows(reinterpret_cast<int64_t*>(buffer->data()), count, shape.back());
   if (is_read) computed_.emplace(tensor.get(), literal);
   return literal;
 }

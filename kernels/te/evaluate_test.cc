@@ -86,6 +86,18 @@ TEST(EvaluateTest, ReductionsOverNothing) {
   }
 }
 
+TEST(EvaluateTest, NothingIsComputedForNoElements) {
+  Tensor a = Input(0, "a", kFloat32, {Dim(0)});
+  const Dim huge = int64_t{1} << 40, extents[] = {Dim(0)};
+  Tensor counts = ComputeTensor("counts", kFloat32, {huge}, [&](Indices i) { return Cast(kFloat32, i[0]); });
+  Tensor none = ComputeTensor("none", kFloat32, {Dim(0)}, [&](Indices i) { return a(i) + counts(i); });
+  EXPECT_EQ(EvaluateOne({"f", {a}, {none}}, {Vector({})}), std::vector<double>());
+  Tensor sum = ComputeTensor("sum", kFloat32, {Dim(2)}, [&](Indices) {
+    return Reduce(ReduceOp::kSum, extents, [&](Indices r) { return none(r); });
+  });
+  EXPECT_EQ(EvaluateOne({"f", {a}, {sum}}, {Vector({})}), (std::vector<double>{0, 0}));
+}
+
 TEST(EvaluateTest, ScansReadEarlierElements) {
   Tensor a = Input(0, "a", kFloat32, {Dim(4)});
   Tensor running = ScanTensor("running", kFloat32, {Dim(4)}, [&](Indices i, const Tensor& self) {
