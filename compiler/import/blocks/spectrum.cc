@@ -18,6 +18,8 @@ namespace {
 constexpr int64_t kMaxProduct = 64;
 // Transforms without a factor are one product up to this; a matrix of more would make the program large.
 constexpr int64_t kMaxMatrix = 512;
+// Maximum extent of a transform by factors: it has as many roots as constants.
+constexpr int64_t kMaxFactored = int64_t{1} << 22;
 
 // Returns exp(-2 pi i turn / n), or its conjugate for `inverse`; exactly at quarters of a turn.
 std::pair<double, double> Root(int64_t turn, int64_t n, bool inverse) {
@@ -118,6 +120,7 @@ Spectrum ByOperator(Steps& c, const Spectrum& x, bool inverse) {
 
 Spectrum TransformKnown(Steps& c, const Spectrum& x, int64_t n, bool inverse) {
   if (n <= kMaxProduct) return ByMatrix(c, x, n, inverse);
+  if (n > kMaxFactored) return ByOperator(c, x, inverse);
   const int64_t factor = FactorOf(n);
   if (factor > 1) return ByFactors(c, x, factor, n / factor, inverse);
   return n <= kMaxMatrix ? ByMatrix(c, x, n, inverse) : ByOperator(c, x, inverse);
