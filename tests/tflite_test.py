@@ -388,27 +388,11 @@ class Nodes(Models):
             self.assertIn(done.returncode, (0, 1), (at, done.stderr))
 
 
-class Fixtures(Models):
-    """Models that tests/tflite/make.py wrote, equal to LiteRT's reference kernels: integers in all bits."""
+class Runs(Models):
+    """Runs of models that a fixture has, equal to what it says."""
 
     # Functions that are computed in floats here: how far results may be apart.
     STEPS = {"log_softmax": 1, "l2_normalization": 1, "softmax_int16": 128, "logistic_int16": 1, "tanh_int16": 1}
-
-    def models(self, name):
-        """(the name of a model, its bytes, its runs: lists of inputs and of outputs)"""
-        with lzma.open(os.path.join(relayvm.ROOT, "tests/tflite", name)) as file:
-            arrays = np.load(io.BytesIO(file.read()))
-        for key in arrays.files:
-            if not key.endswith(".model"):
-                continue
-            model = key.removesuffix(".model")
-
-            def all_of(run, kind, model=model):
-                count = sum(other.startswith(f"{model}.{run}.{kind}.") for other in arrays.files)
-                return [arrays[f"{model}.{run}.{kind}.{i}"] for i in range(count)]
-
-            runs = len({other.split(".")[1] for other in arrays.files if other.startswith(f"{model}.") and other != key})
-            yield model, arrays[key].tobytes(), [(all_of(run, "in"), all_of(run, "out")) for run in range(runs)]
 
     def compare(self, model, got, wanted):
         self.assertEqual((got.shape, got.dtype), (wanted.shape, wanted.dtype))
@@ -435,6 +419,26 @@ class Fixtures(Models):
             for a, b in zip(got, outputs):
                 self.compare(model, np.asarray(a), b)
 
+
+class Fixtures(Runs):
+    """Models that tests/tflite/make.py wrote, equal to LiteRT's reference kernels: integers in all bits."""
+
+    def models(self, name):
+        """(the name of a model, its bytes, its runs: lists of inputs and of outputs)"""
+        with lzma.open(os.path.join(relayvm.ROOT, "tests/tflite", name)) as file:
+            arrays = np.load(io.BytesIO(file.read()))
+        for key in arrays.files:
+            if not key.endswith(".model"):
+                continue
+            model = key.removesuffix(".model")
+
+            def all_of(run, kind, model=model):
+                count = sum(other.startswith(f"{model}.{run}.{kind}.") for other in arrays.files)
+                return [arrays[f"{model}.{run}.{kind}.{i}"] for i in range(count)]
+
+            runs = len({other.split(".")[1] for other in arrays.files if other.startswith(f"{model}.") and other != key})
+            yield model, arrays[key].tobytes(), [(all_of(run, "in"), all_of(run, "out")) for run in range(runs)]
+
     def test_operators(self):
         """Each operator in each dtype."""
         count = 0
@@ -459,10 +463,8 @@ class Fixtures(Models):
             self.assertIn("%x:", file.read())
 
 
-class Flex(Fixtures):
+class Flex(Runs):
     """Models that TensorFlow converted (tests/tflite/flex.py), with its own operators, and with several signatures."""
-
-    test_operators = test_programs = test_names_of_signatures = None  # of the other fixtures
 
     @classmethod
     def setUpClass(cls):

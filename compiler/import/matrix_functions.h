@@ -84,7 +84,7 @@ struct Orthogonal {
   Term q, r, reflectors, taus;
 };
 Orthogonal QrFactor(const Term& a);
-// The same with Q and R cut to the lesser extent of A; refused where only the running model knows which that is.
+// Returns Q and R cut to the lesser extent of A; refused where only the running model knows which that is.
 Orthogonal ReducedQr(const Term& a);
 // Returns the product of packed reflections times `b`; the transposed product if `transposes`.
 Term ApplyReflectors(const Term& reflectors, const Term& taus, const Term& b, bool transposes);
@@ -99,10 +99,10 @@ struct Singular {
   Term u, values, v;
 };
 Singular SingularValues(const Term& a);
-// The same for any matrix. U and V have the lesser extent as columns, and columns of zeros where the value is 0.
-// Refused where only the running model knows which extent that is.
+// Returns U, values and V of any matrix. U and V have the lesser extent as columns, and columns of zeros where the
+// value is 0. Refused where only the running model knows which extent that is.
 Singular AnySingularValues(const Term& a);
-// The same with orthonormal columns in place of those of zeros; `is_full`: U and V are square.
+// Returns the same with orthonormal columns in place of those of zeros; `is_full`: U and V are square.
 Singular SingularFactors(const Term& a, bool is_full);
 // Returns the columns of `u`, which are orthonormal or 0, with others in place of the latter and behind, up to a square
 // matrix.

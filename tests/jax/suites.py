@@ -1,4 +1,4 @@
-"""Programs for live.py: functions of jax.numpy, jax.nn and jax.lax, gradients and networks, layers of Keras."""
+"""Programs for live.py: functions of jax.numpy, jax.nn and jax.lax, gradients and networks, layers of Keras, artifacts of each version."""
 
 import functools
 import os
@@ -322,3 +322,24 @@ def keras(counts, group):
             call = lambda *given, model=model: model(given[0] if len(given) == 1 else list(given), training=False)
             specs = [jax.ShapeDtypeStruct((batch or b, *value.shape[1:]), value.dtype) for value in values]
             counts.check(f"{name}, batch {batch}", call, values, specs)
+
+
+def versions(counts, group):
+    """Artifacts of all minor versions from the first one that is promised to be read on, which give one result."""
+    import make
+    from jax._src.lib.mlir.dialects import hlo
+    first, last = ([int(part) for part in version.split(".")[:2]] for version in (hlo.get_minimum_version(), hlo.get_current_version()))
+    known = [f"{major}.{minor}.0" for major in range(first[0], last[0] + 1) for minor in range(first[1] if major == first[0] else 0, last[1] + 1 if major == last[0] else 21)]
+    for name, build in make.FUNCTIONS.items():
+        if group not in name or name == "refused":
+            continue
+        function, cases, specs = build()
+        exported = export.export(jax.jit(function, keep_unused=True), platforms=["cpu"])(*(specs or cases[0]))
+        want = [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(jax.jit(function)(*cases[0]))]
+        for version in known:
+            try:
+                content = hlo.serialize_portable_artifact_str(exported.mlir_module(), version)
+            except Exception as error:  # pylint: disable=broad-exception-caught
+                counts.note(f"{name} {version}", "skipped", str(error))
+                continue
+            counts.compare(f"{name} {version}", content, cases[0], want)

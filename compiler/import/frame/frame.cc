@@ -51,6 +51,15 @@ void Frame::DefineInitialState(absl::FunctionRef<Operands()> values) {
                   [&](builder::Values) { return emit_.InBlock([&] { return Result(values()); }); });
 }
 
+std::vector<std::string> Frame::NamesOfEntries(std::span<const std::string_view> signatures) {
+  std::vector<std::string> names = {std::string(kMain)};
+  if (signatures.size() <= 1) return names;
+  // Nothing else of the program gets these names, which need not be unique in a program of one entry.
+  for (std::string_view name : {kMain, kInitialState}) emit_.UniqueName(name);
+  for (std::string_view name : signatures.subspan(1)) names.push_back(emit_.UniqueName(name));
+  return names;
+}
+
 void Frame::DefineEntry(std::string_view name, absl::FunctionRef<Operands(const Operands& params)> body) {
   for (size_t i = 0; i < params_.size(); ++i) params_[i].type = emit_.Annotation(param_types_[i]);
   key_ = nullptr;

@@ -73,6 +73,8 @@ class Frame {
   void AddParam(std::string_view name, const ir::Type* type);
   // Adds its last parameter, the seed of random numbers. Finish removes it if nothing draws any.
   void AddSeed();
+  // Returns the functions that signatures become: `@main`, and others of their names.
+  std::vector<std::string> NamesOfEntries(std::span<const std::string_view> signatures);
   // Defines a function with these parameters, whose results `body` computes from those before the seed.
   void DefineEntry(std::string_view name, absl::FunctionRef<Operands(const Operands& params)> body);
   void DefineMain(absl::FunctionRef<Operands(const Operands& params)> body) { DefineEntry(kMain, body); }

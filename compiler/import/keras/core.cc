@@ -81,7 +81,6 @@ constexpr LayerRow kRows[] = {
     {"AlphaDropout", Identity, "", true},
     {"Dense", Dense, "", true},
     {"Dropout", Identity, "", true},
-    {"StochasticDepth", Identity, "", true},  // of `keras.applications`
     {"EinsumDense", EinsumDense},
     {"Embedding", Embedding},
     {"GaussianDropout", Identity, "", true},
@@ -92,6 +91,7 @@ constexpr LayerRow kRows[] = {
     {"SpatialDropout2D", Identity, "", true},
     {"SpatialDropout3D", Identity, "", true},
     {"SpectralNormalization", SpectralNormalization},
+    {"StochasticDepth", Identity, "", true},  // of `keras.applications`
 };
 
 }  // namespace

@@ -170,7 +170,7 @@ class Importer final : public importing::Frame {
   };
   absl::Status ChooseEntries();
   absl::StatusOr<std::vector<const Signature*>> ChooseSignatures() const;
-  absl::Status AddSignature(const Signature& signature);
+  absl::Status AddSignature(const Signature& signature, std::string function);
   void AddGraph();
   absl::Status CheckInputs();
   // Adds the parameters of an entry, or values of frozen inputs; returns the inputs that are parameters.

@@ -67,9 +67,9 @@ absl::StatusOr<std::vector<const Signature*>> Importer::ChooseSignatures() const
   return chosen;
 }
 
-absl::Status Importer::AddSignature(const Signature& signature) {
+absl::Status Importer::AddSignature(const Signature& signature, std::string function) {
   Entry& entry = entries_.emplace_back();
-  entry.name = entries_.size() == 1 ? std::string(kMain) : emit_.UniqueName(signature.name);
+  entry.name = std::move(function);
   auto add = [&](const std::vector<Endpoint>& endpoints, std::vector<Port>& ports) -> absl::Status {
     for (const Endpoint& endpoint : endpoints) {
       const std::optional<Source> source = FindSource(model_.graph, endpoint.tensor);
@@ -115,11 +115,10 @@ void Importer::AddGraph() {
 absl::Status Importer::ChooseEntries() {
   if (model_.is_saved_model) {
     RVM_ASSIGN_OR_RETURN(const std::vector<const Signature*> signatures, ChooseSignatures());
-    // Nothing else of the program gets these names, which need not be unique in a program of one entry.
-    if (signatures.size() > 1) {
-      for (std::string_view name : {kMain, kInitialState}) emit_.UniqueName(name);
-    }
-    for (const Signature* signature : signatures) RVM_RETURN_IF_ERROR(AddSignature(*signature));
+    std::vector<std::string_view> chosen;
+    for (const Signature* signature : signatures) chosen.push_back(signature->name);
+    const std::vector<std::string> functions = NamesOfEntries(chosen);
+    for (size_t i = 0; i < signatures.size(); ++i) RVM_RETURN_IF_ERROR(AddSignature(*signatures[i], functions[i]));
   } else if (!options_.signatures.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "signature `", options_.signatures[0], "`: a graph has no signatures; those of a SavedModel may be chosen"));

@@ -242,7 +242,7 @@ Operands LocalResponse(NodeContext& c) {
                 {"beta", c.FloatAttr("beta", 0.5)}})};
 }
 
-// The greatest sums of windows and filters (space..., channels). Elements outside of the image do not count.
+// Returns the greatest sums of windows and filters (space..., channels). Elements outside of the image do not count.
 Operands Dilation(NodeContext& c) {
   Operand x = c.In(0), filters = c.In(1);
   if (!c.failed() && c.RankOf(filters) != 3) c.Fail("its filters have not rank 3");
@@ -261,7 +261,7 @@ Operands Dilation(NodeContext& c) {
                 {"kernel_layout", "HWI"}})};
 }
 
-// The elements of each window along the channels: those of one place are next to each other.
+// Puts the elements of each window along the channels: those of one place are next to each other.
 Operands ExtractPatches(NodeContext& c) {
   Operand x = c.In(0);
   if (!c.failed() && c.RankOf(x) != 4) c.Fail("its input has not rank 4");

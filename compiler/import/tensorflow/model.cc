@@ -60,17 +60,6 @@ std::pair<std::string_view, Bytes> EntryOf(Bytes message) {
 
 // ---- graphs
 
-bool ReadNodeInto(Bytes message, Node& node) {
-  WireReader reader(message);
-  Field field;
-  while (reader.Next(field)) {
-    if (field.Is(1, kBytes)) node.name = field.AsText();
-    if (field.Is(2, kBytes)) node.op = field.AsText();
-    if (field.Is(5, kBytes)) node.attrs.push_back(EntryOf(field.bytes));
-  }
-  return reader.ok();
-}
-
 absl::Status Malformed(std::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("the file is malformed, or cut off: ", Abseil(what)));
 }
@@ -80,7 +69,9 @@ absl::Status ReadNodes(Bytes message, uint32_t number, Graph& graph) {
   std::vector<Bytes> messages;
   const bool is_read = ForEachMessage(message, number, [&](Bytes bytes) {
     messages.push_back(bytes);
-    return ReadNodeInto(bytes, graph.nodes.emplace_back());
+    std::optional<Node> node = ReadNode(bytes);
+    if (node) graph.nodes.push_back(*std::move(node));
+    return node.has_value();
   });
   if (!is_read) return Malformed("a node");
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -254,7 +245,14 @@ absl::StatusOr<Model> ReadModel(Bytes bytes) {
 
 std::optional<Node> ReadNode(Bytes message) {
   Node node;
-  return ReadNodeInto(message, node) ? std::optional(std::move(node)) : std::nullopt;
+  WireReader reader(message);
+  Field field;
+  while (reader.Next(field)) {
+    if (field.Is(1, kBytes)) node.name = field.AsText();
+    if (field.Is(2, kBytes)) node.op = field.AsText();
+    if (field.Is(5, kBytes)) node.attrs.push_back(EntryOf(field.bytes));
+  }
+  return reader.ok() ? std::optional(std::move(node)) : std::nullopt;
 }
 
 bool Node::Has(std::string_view name) const {

@@ -55,7 +55,7 @@ Operands Einsum(NodeContext& c) {
   return {c.Op("einsum", {c.emit().Tuple(c.InputsFrom(0))}, {{"equation", std::string(equation)}})};
 }
 
-// Whether the score of the class `targets` is among the k greatest of a row. Classes of equal scores all are.
+// Returns whether the score of the class `targets` is among the k greatest of a row. Classes of equal scores all are.
 Operands InTopK(NodeContext& c) {
   Operand scores = c.In(0), targets = c.In(1);
   const int64_t k = c.Int(2, "k");

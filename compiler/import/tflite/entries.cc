@@ -34,15 +34,12 @@ absl::Status Importer::ChooseEntries() {
   for (const Signature& signature : model_.signatures) names.push_back(signature.name);
   RVM_ASSIGN_OR_RETURN(const std::vector<size_t> numbers,
                        importing::ChooseSignatures(names, options_.signatures, "the model"));
-  // Nothing else of the program gets these names, which need not be unique in a program of one entry.
-  if (numbers.size() > 1) {
-    for (std::string_view name : {kMain, kInitialState}) emit_.UniqueName(name);
-  }
-  for (size_t number : numbers) {
-    const Signature& signature = model_.signatures[number];
-    entries_.push_back({.name = entries_.empty() ? std::string(kMain) : emit_.UniqueName(signature.name),
-                        .graph = signature.graph,
-                        .signature = &signature});
+  std::vector<std::string_view> chosen;
+  for (size_t number : numbers) chosen.push_back(names[number]);
+  const std::vector<std::string> functions = NamesOfEntries(chosen);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const Signature& signature = model_.signatures[numbers[i]];
+    entries_.push_back({.name = functions[i], .graph = signature.graph, .signature = &signature});
   }
   return absl::OkStatus();
 }

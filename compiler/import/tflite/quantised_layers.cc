@@ -116,8 +116,8 @@ Operand Finished(NodeContext& c, Operand sums, const Factors& factors, std::span
   const Range range = ActivatedRange(c, field, out);
   if (c.failed()) return sums;
   if (factors.bias != nullptr) {
-    const bool is_long = factors.is_wide || c.DTypeOf(factors.bias) == kInt64;
-    sums = c.Add(c.Cast(sums, is_long ? kInt64 : kInt32), c.Cast(factors.bias, is_long ? kInt64 : kInt32));
+    const DataType wide = factors.is_wide || c.DTypeOf(factors.bias) == kInt64 ? kInt64 : kInt32;
+    sums = c.Add(c.Cast(sums, wide), c.Cast(factors.bias, wide));
   }
   return Narrow(c, Rescale(c, sums, scale, rounding), out, range);
 }
